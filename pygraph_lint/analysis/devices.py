@@ -58,13 +58,16 @@ def note_uses(state: State) -> None:
             del state.events[key]
             event = event._replace(kind=_OF_NUMBER, notes=())
             state.events[(_OF_NUMBER, key[1], key[2])] = event
-    made = [
-        key for key, event in state.events.items() if key[0] in MADE and not event.note("placed")
-    ]
-    uses = HostUses(state) if made else None
-    for key in made if uses is not None else ():
+    keys = [key for key, event in state.events.items() if key[0] in MADE]
+    made = [key for key in keys if state.events[key].note("placed") is None]
+    if made:
+        _forget_unused(state, made, HostUses(state))
+
+
+def _forget_unused(state: State, made: list[Key], uses: HostUses) -> None:
+    for key in made:
         call = uses.calls.get(key[1:])
-        value = state.seen.get(call)
+        value = state.seen.get(call) if call is not None else None
         if call is None or value is None or value.device != v.ON_HOST or uses.may_meet(call):
             continue
         event = state.events.pop(key)

@@ -198,7 +198,7 @@ class HostUses:
         if value.kinds == v.TENSOR:
             return self._applied(parent, node)
         containers = value.kinds & (v.SEQUENCE | v.MAPPING)
-        return self._names[base.id][:] if containers and isinstance(base, ast.Name) else None
+        return [*self._names[base.id]] if containers and isinstance(base, ast.Name) else None
 
     def _keyword(self, parent: ast.keyword, node: ast.AST) -> Further:
         call = self._parents.get(parent)
@@ -213,7 +213,7 @@ class HostUses:
             name = self._state.qualified(parent.func)
             if name not in _PAIRED or child not in parent.args:
                 return None
-            places.append(1 if name.endswith("enumerate") else parent.args.index(child))  # type: ignore[arg-type]
+            places.append(1 if name.endswith("enumerate") else parent.args.index(child))
             child, parent = parent, self._parents.get(parent)
         if not isinstance(parent, (ast.For, ast.comprehension)) or child is not parent.iter:
             return None

@@ -122,7 +122,7 @@ class State:
         self.env = env
         self.handlers = handlers
         self._expressions = handlers.expressions
-        self.seen: dict[ast.expr, Value] = {}  # the last value of each expression
+        self.seen: dict[ast.AST, Value] = {}  # the last value of each expression
         self.self_name = self_name
         self.locals: set[str] = set(env)
         self.owner = function.owner
