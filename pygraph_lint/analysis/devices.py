@@ -71,6 +71,6 @@ def _forget_unused(state: State, made: list[Key], uses: HostUses) -> None:
         if call is None or value is None or value.device != v.ON_HOST or uses.may_meet(call):
             continue
         event = state.events.pop(key)
-        if uses.returned:
-            needs = (*event.needs, Need("called", state.function.name, ""))
-            state.events[key] = event._replace(needs=needs)
+        if uses.conditions:
+            any_of_them = Need("any", "", "", tuple(sorted(uses.conditions, key=repr)))
+            state.events[key] = event._replace(needs=(*event.needs, any_of_them))

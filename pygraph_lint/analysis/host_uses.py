@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need, Needs
 from pygraph_lint.analysis.nodes import parents_below
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.values import Value
@@ -27,7 +28,7 @@ class HostUses:
     def __init__(self, state: State) -> None:
         self._state = state
         self._parents = parents_below(ast.Module(list(state.body.statements), []))
-        self.returned = False
+        self.conditions: set[Needs] = set()
 
     @cached_property
     def _names(self) -> dict[str, list[ast.Name]]:
@@ -56,10 +57,10 @@ class HostUses:
         return {(node.lineno, node.col_offset): node for node in found}
 
     def may_meet(self, made: ast.expr) -> bool:
-        """Whether the tensor of an expression, or what is computed from it, may meet the device.
-        ``returned`` says afterwards whether the function gives it to its caller.
+        """Whether the tensor of an expression, or what is computed from it, meets the device for
+        all that this file says. If not, any of ``conditions`` is enough.
         """
-        self.returned = False
+        self.conditions = set()
         front: list[ast.AST] = [made]
         seen: set[ast.AST] = set()
         while front:
@@ -92,16 +93,25 @@ class HostUses:
         """Whether an expression may be a tensor of the device; ``unknown``: or may be anything."""
         value = self._value(node)
         if value is not None:
-            return _is_far(value, unknown)
+            return self._is_value_far(value, unknown)
         if isinstance(node, (ast.BinOp, ast.Tuple, ast.Slice)):
             return any(self._is_far(each, unknown) for each in ast.iter_child_nodes(node))
         plain = (ast.Constant, ast.Lambda, ast.operator, ast.expr_context)
         return not isinstance(node, plain)
 
+    def _is_value_far(self, value: Value, unknown: bool) -> bool:
+        if value.is_tensor and value.device != v.ON_HOST:
+            if value.needs:
+                self.conditions.add(value.needs)
+            return not value.needs
+        if unknown and value.kinds & v.UNKNOWN:
+            return True
+        return any(self._is_value_far(part, unknown) for part in v.parts(value))
+
     def _result(self, node: ast.AST) -> Further:
         """Where the result of an operation on host tensors goes."""
         value = self._value(node)
-        if value is None or _is_far(value, True):
+        if value is None or self._is_value_far(value, True):
             return None
         return [node] if _holds_tensor(value) else []
 
@@ -114,7 +124,7 @@ class HostUses:
         return [parent]
 
     def _returned(self, parent: ast.AST, node: ast.AST) -> Further:
-        self.returned = True
+        self.conditions.add((Need("called", self._state.function.name, ""),))
         return []
 
     def _unary(self, parent: ast.UnaryOp, node: ast.AST) -> Further:
@@ -193,7 +203,7 @@ class HostUses:
             return self._applied(parent, node)
         base = parent.func.value if isinstance(parent.func, ast.Attribute) else None
         value = self._value(base) if base is not None else None
-        if base is None or value is None or name or _is_far(value, True):
+        if base is None or value is None or name or self._is_value_far(value, True):
             return None
         if value.kinds == v.TENSOR:
             return self._applied(parent, node)
@@ -241,14 +251,6 @@ def _is_layer(name: str) -> bool:
     """Whether a name of torch is that of a layer, a parameter, or of what talks to other ranks."""
     layer = name.startswith("torch.nn.") and not name.startswith("torch.nn.functional.")
     return layer or name.startswith("torch.distributed.")
-
-
-def _is_far(value: Value, unknown: bool) -> bool:
-    if value.kinds & v.TENSOR and value.device != v.ON_HOST:
-        return True
-    if unknown and value.kinds & v.UNKNOWN:
-        return True
-    return any(_is_far(part, unknown) for part in v.parts(value))
 
 
 def _holds_tensor(value: Value) -> bool:

@@ -76,3 +76,12 @@ def test_what_is_returned_is_reported_where_a_region_calls_the_function() -> Non
     helper = "    def steps(self):\n        return torch.arange(3)\n"
     assert made("return x[self.steps()]", helper) == ["host.factory"]
     assert made("return torch.arange(count)") == []
+
+
+@pytest.mark.parametrize(("given", "expected"), [("x.shape[1]", []), ("x", ["host.factory"])])
+def test_what_meets_an_argument_is_reported_where_a_call_passes_a_tensor(
+    given: str, expected: list[str]
+) -> None:
+    helper = "    def last(self, width):\n"
+    helper += "        return int((width - torch.arange(3)).max())\n"
+    assert made(f"return x[: self.last({given})]", helper) == expected
