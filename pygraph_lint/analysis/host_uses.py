@@ -111,7 +111,8 @@ class HostUses:
     def _result(self, node: ast.AST) -> Further:
         """Where the result of an operation on host tensors goes."""
         value = self._value(node)
-        if value is None or self._is_value_far(value, True):
+        kept = value is None or value.kinds & v.INSTANCE  # a distribution, say
+        if value is None or kept or self._is_value_far(value, True):
             return None
         return [node] if _holds_tensor(value) else []
 

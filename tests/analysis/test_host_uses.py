@@ -60,6 +60,7 @@ def test_what_never_meets_the_device_is_not_reported(body: str) -> None:
         "kept = {}\nkept['a'] = torch.arange(3)\nreturn x[kept['a']]",
         "self.steps = torch.arange(3)\nreturn x",
         "return others(torch.arange(3))",
+        "return torch.distributions.Normal(torch.zeros(3), 1).sample().to(x.device)",
         "steps = torch.arange(3)\nreturn torch.vmap(lambda y: y + steps)(x)",
         "steps = torch.arange(3)\ndef shifted(y):\n    return y + steps\nreturn shifted(x)",
         "mask = torch.zeros(3)\nif self.training:\n    mask = torch.ones(3, device=x.device)\n"
@@ -76,6 +77,9 @@ def test_what_is_returned_is_reported_where_a_region_calls_the_function() -> Non
     helper = "    def steps(self):\n        return torch.arange(3)\n"
     assert made("return x[self.steps()]", helper) == ["host.factory"]
     assert made("return torch.arange(count)") == []
+    part = "    def __init__(self):\n        super().__init__()\n"
+    whole = "def build(losses):\n    return losses(matcher=M())\n"
+    assert made("return torch.arange(count)", part + whole) == ["host.factory"]
 
 
 @pytest.mark.parametrize(("given", "expected"), [("x.shape[1]", []), ("x", ["host.factory"])])
