@@ -6,7 +6,6 @@ import ast
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.devices import note_read
 from pygraph_lint.analysis.events import NEVER, Need, Needs
 from pygraph_lint.analysis.literals import How, Test, Tested, asks_for_none, comparison
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of, walk
@@ -123,8 +122,6 @@ def settle_comparisons(state: State, node: ast.BoolOp) -> None:
 def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
     """A tensor's value decides which way the program goes."""
     notes = {"raises": "yes"} if kind in ("branch.raise", "branch.assert") else {}
-    for part in (node.left, *node.comparators) if isinstance(node, ast.Compare) else (node,):
-        note_read(state, part)
     if kind not in ("branch.assert", "branch.while"):
         if value.flags & v.FINITE:
             kind = "branch.half-guard" if state.half else "branch.finite-guard"
@@ -139,7 +136,11 @@ def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
     place = node
     if kind in ("branch.finite-guard", "branch.half-guard") and state.whole is not None:
         place = state.whole  # a guard is one thing, however many tests it has
+    before = state.guards
+    if value.kinds & v.TENSOR:
+        _guard_value(state, node, Test(How.NONE), False)  # None has no value to wait for
     state.event(kind, span_of(place), source_of(place), value, **notes)
+    state.guards = before
 
 
 def tests_half(state: State, node: ast.expr) -> bool:

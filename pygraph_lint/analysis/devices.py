@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.host_uses import HostUses
 from pygraph_lint.analysis.nodes import walk
 from pygraph_lint.analysis.state import Key, State
 from pygraph_lint.analysis.values import Value
@@ -36,16 +38,6 @@ def _made_in(state: State, node: ast.expr) -> Iterator[tuple[Key, tuple[int, int
                 yield key, (part.lineno, part.col_offset)
 
 
-def note_read(state: State, node: ast.expr) -> None:
-    """Note that the host reads the values of tensors which it has made itself: of one, or of what
-    it computes from some.
-    """
-    if state.ev_quiet(node).device != v.ON_HOST:
-        return
-    for key, place in _made_in(state, node):
-        state.read.setdefault(key, set()).add(place)
-
-
 def note_met(state: State, node: ast.expr, value: Value, other: Value) -> None:
     """Note that tensors which the host has made, of numbers or of lists, are calculated with one of
     the device: that can be done with tensors of one number only, which nothing copies.
@@ -56,10 +48,9 @@ def note_met(state: State, node: ast.expr, value: Value, other: Value) -> None:
 
 
 def note_uses(state: State) -> None:
-    """Mark the host tensors that only the host reads, and those that have to be of one number."""
-    for key, places in state.read.items():
-        if state.loads.get(key, places) <= places:
-            state.add_note(key, "waits", "no")
+    """Mark the host tensors that have to be of one number, and forget those that never meet the
+    device, and are not given to a caller that may bring them there.
+    """
     for key, places in state.met.items():
         event = state.events.get(key)
         of_anything = event is not None and event.note("unknown") == "yes"
@@ -67,3 +58,19 @@ def note_uses(state: State) -> None:
             del state.events[key]
             event = event._replace(kind=_OF_NUMBER, notes=())
             state.events[(_OF_NUMBER, key[1], key[2])] = event
+    keys = [key for key, event in state.events.items() if key[0] in MADE]
+    made = [key for key in keys if state.events[key].note("placed") is None]
+    if made:
+        _forget_unused(state, made, HostUses(state))
+
+
+def _forget_unused(state: State, made: list[Key], uses: HostUses) -> None:
+    for key in made:
+        call = uses.calls.get(key[1:])
+        value = state.seen.get(call) if call is not None else None
+        if call is None or value is None or value.device != v.ON_HOST or uses.may_meet(call):
+            continue
+        event = state.events.pop(key)
+        if uses.conditions:
+            any_of_them = Need("any", "", "", tuple(sorted(uses.conditions, key=repr)))
+            state.events[key] = event._replace(needs=(*event.needs, any_of_them))

@@ -24,6 +24,7 @@ class Need(NamedTuple):
     torch.Generator), ``ends`` (the graph ends in a method), ``checks`` (distributions check their
     arguments), ``may`` (at some call all ``tests`` of parameters may come out as they have to),
     ``set`` (all ``tests`` of attributes of a class may come out so in usual use),
+    ``called`` (some call in a region runs a function),
     ``any`` (all of one of the ``choices`` hold), ``not`` (all of none of them); ``owner`` is the
     qualified name of the function or class, ``name`` the parameter, the attribute or the module
     (empty for ``return``).

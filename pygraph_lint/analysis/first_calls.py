@@ -92,8 +92,22 @@ def _outlives(state: State, place: ast.expr) -> bool:
 
 
 def _is_kept(state: State, holder: ast.expr) -> bool:
-    """Whether a mapping is no variable of the function."""
-    return isinstance(holder, ast.Attribute) or dotted(holder) not in (None, *state.env)
+    """Whether a mapping is no variable of the function, or one that an attribute holds."""
+    if isinstance(holder, ast.Attribute) or dotted(holder) not in (None, *state.env):
+        return True
+    return isinstance(holder, ast.Name) and any(
+        _reads_attribute(state, each.value)
+        for each in state.body.own
+        if isinstance(each, ast.Assign)
+        and any(isinstance(to, ast.Name) and to.id == holder.id for to in each.targets)
+    )
+
+
+def _reads_attribute(state: State, node: ast.expr) -> bool:
+    """``self.kept``, ``getattr(model, "kept", None)``."""
+    if isinstance(node, ast.Call):
+        return state.qualified(node.func) == "builtins.getattr"
+    return isinstance(node, ast.Attribute)
 
 
 def _ends(state: State, ending: _Ending, node: ast.AST) -> bool:

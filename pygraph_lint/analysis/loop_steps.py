@@ -31,6 +31,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 _COMPILER_NAMES = frozenset(name.rpartition(".")[2] for name in ops.COMPILERS)
 _TRAINS = re.compile(r"train|step|update|learn|fit|optimi|backward")
 _COMPUTES = "computes gradients on every step"
+_MEASURES = re.compile(r"(^|_)(benchmark|profile|autotune)(_|$)")
 _ONCE = ("main", "__init__")
 
 
@@ -184,10 +185,12 @@ def _passed_to_step(queries: FileQueries, function: ast.AST) -> Iterator[ast.Cal
 
 
 def _runs_once(queries: FileQueries, place: ast.AST) -> bool:
-    """Whether gradients are computed there for a test, or once by a script, not to train."""
+    """Whether gradients are computed there for a test, to measure their time, or once by a script,
+    not to train.
+    """
     around = (each for each in (place, *queries.path(place)) if isinstance(each, FUNCTIONS))
     names = [getattr(each, "name", "") for each in around]
-    tests = any(name.startswith("test_") for name in names)
+    tests = any(name.startswith("test_") or _MEASURES.search(name) for name in names)
     once = isinstance(place, FUNCTIONS) and names[0] in _ONCE
     return tests or once or isinstance(place, ast.Module) or _makes_its_optimizer(queries, place)
 

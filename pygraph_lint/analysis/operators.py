@@ -178,7 +178,11 @@ def compare(
 
 
 def _asks_for_other_device(state: State, left: ast.expr, right: ast.expr) -> bool:
-    """``x.device.type == "mps"``: findings are about CUDA devices and the host."""
+    """``x.device.type == "mps"``, ``"mps" in x.device.type``: findings are about CUDA devices and
+    the host.
+    """
+    if isinstance(left, ast.Constant):
+        left, right = right, left
     if not isinstance(left, ast.Attribute) or left.attr != "type":
         return False
     listed = right.elts if isinstance(right, (ast.List, ast.Tuple, ast.Set)) else [right]

@@ -130,7 +130,13 @@ FOLDED_TRUE_NAMES = frozenset(
     ("is_torchdynamo_compiling", "is_torchdynamo_tracing", "is_torch_compiling", "is_compiling")
 )
 FOLDED_FALSE_NAMES = frozenset(
-    ("is_torchdynamo_exporting", "is_torch_fx_proxy", "is_jit_tracing", "is_scripting")
+    (
+        "is_torchdynamo_exporting",
+        "is_torch_fx_proxy",
+        "is_jit_tracing",
+        "is_scripting",
+        "_is_tracing",
+    )
 )
 
 # Functions and methods whose result is a boolean tensor.

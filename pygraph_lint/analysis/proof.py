@@ -173,6 +173,15 @@ def _is_on_host(proof: Proof, need: Need) -> bool:
     return of_value(proof, named, True) if of_value is not None else proof.holds(named)
 
 
+def _is_called(proof: Proof, need: Need) -> bool:
+    """Whether code in a region calls a function, or may: an object that the project itself makes
+    may be part of another one.
+    """
+    owner = need.owner.rpartition(".")[0]
+    made = any(proof.program.constructions.get(each) for each in proof.program.constructors(owner))
+    return bool(proof.callers(need.owner)) or made
+
+
 def _is_generator(proof: Proof, need: Need) -> bool:
     owner = proof.program.class_named(need.owner)
     return owner is not None and proof.program.attribute(owner, need.name) == v.GENERATOR_VALUE
@@ -349,6 +358,7 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "may": _call_may_pass,
     "set": _is_usual,
     "module": _is_module,
+    "called": _is_called,
     **dict.fromkeys(("true", "false"), _can_return),
     "keeps": lambda proof, need: memoised.breaks_graph(proof.program, need.owner, proof.all_hold),
     "ends": lambda proof, need: proof.graph_ends.in_method(need.owner, need.name),

@@ -122,6 +122,7 @@ class State:
         self.env = env
         self.handlers = handlers
         self._expressions = handlers.expressions
+        self.seen: dict[ast.AST, Value] = {}  # the last value of each expression
         self.self_name = self_name
         self.locals: set[str] = set(env)
         self.owner = function.owner
@@ -133,7 +134,6 @@ class State:
         self.stops: list[Environment] | None = None
         self.origins: dict[str, Key] = {}  # names that hold a tensor just made on the host
         self.loads: dict[Key, set[tuple[int, int]]] = {}  # where those names are read
-        self.read: dict[Key, set[tuple[int, int]]] = {}  # where the host reads their values
         self.met: dict[Key, set[tuple[int, int]]] = {}  # where they meet tensors of the device
         self.device_context = 0
         self.half = 0
@@ -154,7 +154,9 @@ class State:
         if node is None:
             return v.NONE_VALUE
         handler = self._expressions.get(node.__class__)
-        return handler(self, node) if handler is not None else v.UNKNOWN_VALUE
+        value = handler(self, node) if handler is not None else v.UNKNOWN_VALUE
+        self.seen[node] = value
+        return value
 
     def ev_quiet(self, node: ast.expr | None) -> Value:
         """The value of an expression that is evaluated for events elsewhere, or never matters."""

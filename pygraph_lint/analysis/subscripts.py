@@ -77,7 +77,8 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
             and not index.kinds & v.UNKNOWN
         ):
             state.event("sync.number", span_of(node), "a list indexed by a tensor", index)
-        return entry(base, index)
+        found = entry(base, index)
+        return found._replace(const=None) if base.kinds & v.UNKNOWN else found
     if base.kinds & v.CALLABLE and base.cls:  # a table of functions
         return Value(v.CALLABLE | v.UNKNOWN, cls=base.cls)
     if base.kinds & v.NUMPY:

@@ -28,35 +28,17 @@ def waits(body: str) -> dict[str, bool]:
         "return x.sum(torch.arange(2, x.ndim).tolist())",
         "return x if torch.rand(1) < p else x + 1",
         "return x[: int(torch.randint(5, (1,)))]",
-        "r = torch.randint(5, (1,))\nreturn x[int(r - 2) : int(torch.clamp(r + others, max=9))]",
+        "r = torch.randint(5, (1,))\nreturn x[int(r - 2) : int(torch.clamp(r + p, max=9))]",
         "return x * float(torch.arange(3).sum() / 2)",
     ],
 )
-def test_what_only_the_host_reads_never_waits(body: str) -> None:
-    seen = waits(body)
-    assert seen["host.factory"] is False
+def test_what_only_the_host_reads_is_not_reported(body: str) -> None:
+    assert "host.factory" not in waits(body)
 
 
 def test_what_meets_the_device_too_waits() -> None:
     seen = waits("steps = torch.arange(4)\nnames = steps.tolist()\nreturn x + steps")
     assert seen["host.factory"] is True
-
-
-@pytest.mark.parametrize(
-    ("body", "cudagraph"),
-    [
-        ("return x if torch.rand(1) + 1 < p else x + 1", "stale"),
-        ("return x[: int(torch.randint(5, (1,)))]", "stale"),
-        ("return x * float(torch.rand(3).sum())", "stale"),
-        ("return x * torch.rand(3)", "not capturable"),
-        ("steps = torch.rand(4)\nnames = steps.tolist()\nreturn x + steps", "not capturable"),
-    ],
-)
-def test_what_only_the_host_reads_stays_in_a_captured_graph(body: str, cudagraph: str) -> None:
-    source = HEAD + "".join(f"        {line}\n" for line in body.splitlines())
-    (made,) = [found for found in lint_text(source) if found.code == "PG102"]
-    assert made.consequences["cudagraph"] == cudagraph
-    assert made.consequences["sync"] == ("no" if cudagraph == "stale" else "yes")
 
 
 def test_what_is_made_on_the_device_and_read_waits() -> None:
@@ -84,6 +66,8 @@ def test_a_host_tensor_meets_what_may_be_a_number() -> None:
     [
         ("x.is_mps", False),
         ("x.is_xpu or x.is_xla", False),
+        ("'mps' in x.device.type", False),
+        ("'cuda' in x.device.type", True),
         ("not x.is_mps", True),
         ("x.is_contiguous()", True),
     ],
@@ -126,7 +110,7 @@ def test_what_is_calculated_with_a_tensor_of_the_device_is_one_number(
     ],
 )
 def test_a_number_that_is_read_at_once_is_no_tensor_of_the_host(body: str) -> None:
-    assert waits(body)["host.factory"] is False
+    assert "host.factory" not in waits(body)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +119,7 @@ def test_a_number_that_is_read_at_once_is_no_tensor_of_the_host(body: str) -> No
         ("torch.tensor(others)\nreturn x", False),
         ("torch.tensor(others, device=x.device)\nreturn x", True),
         ("torch.zeros(3).add_(x)\nreturn x", True),
-        ("y = torch.tensor(others)\nreturn y", True),
+        ("y = torch.tensor(others)\nreturn y", False),
     ],
 )
 def test_what_nothing_gets_is_copied_nowhere(body: str, made: bool) -> None:
@@ -163,18 +147,9 @@ class M(nn.Module):
 
 @pytest.mark.parametrize("device", ["", ", device=x.device"])
 def test_the_value_that_fills_a_tensor_is_read_on_the_host(device: str) -> None:
-    source = f"""
-import torch
-from torch import nn
-
-class M(nn.Module):
-    def forward(self, x: torch.Tensor):
-        least = torch.tensor(torch.finfo(x.dtype).min)
-        mask = torch.full((3, 3), least{device})
-        return x + mask.to(x.device)
-"""
-    (found,) = [f for f in lint_text(source) if f.code in ("PG103", "PG104")]
-    assert found.consequences["sync"] == "no"
+    body = "least = torch.tensor(torch.finfo(x.dtype).min)\n"
+    body += f"mask = torch.full((3, 3), least{device})\nreturn x + mask.to(x.device)"
+    assert not {"host.scalar-tensor", "host.data-tensor"} & set(waits(body))
 
 
 @pytest.mark.parametrize(("device", "reported"), [("", False), (", device=x.device", True)])
@@ -184,3 +159,19 @@ def test_what_is_written_to_a_tensor_of_the_host_is_not_copied(device: str, repo
     )
     found = forward(body + "return x[g.to(x.device)]")
     assert ("host.data-tensor" in found) is reported
+
+
+@pytest.mark.parametrize(("given", "copied"), [("devices", False), ('["cpu"]', True)])
+def test_one_of_several_lists_of_devices_says_nothing(given: str, copied: bool) -> None:
+    init = f'self.devices = ["cpu"] if devices is None else {given}'
+    source = f"""
+import torch
+class M(torch.nn.Module):
+    def __init__(self, devices=None):
+        super().__init__()
+        {init}
+    def forward(self, x: torch.Tensor):
+        j = 0
+        return x.to(self.devices[j]) + 1
+"""
+    assert ("PG204" in {each.code for each in lint_text(source)}) is copied

@@ -69,7 +69,7 @@ SEEN = [
     ("assert x.sum() > 0, f'{x}'", ["branch.if"]),
     ("assert not x.any()", ["branch.not"]),
     ("for i in range(x.max()):\n    pass", ["branch.loop"]),
-    ("if torch.rand([]) < 0.1:\n    return x", ["host.factory", "branch.random-skip"]),
+    ("if torch.rand([]) < 0.1:\n    return x", ["branch.random-skip"]),
     ("if random.uniform(0, 1) < 0.1:\n    return x", ["call", "branch.random-skip"]),
     ("n = random.randint(0, 9)\nreturn x if n == 3 else x + 1", ["call", "branch.random-skip"]),
     ("n = random.randint(0, 9)\nfor i in range(n):\n    x = x + 1\nreturn x", ["call"]),
@@ -209,7 +209,7 @@ def test_each_branch_on_one_draw_waits() -> None:
     body += "    if not skip:\n        x = layer(x)\n    if skip:\n        x = x + 2\nreturn x"
     assert forward(body) == ["branch.if", "branch.if"]
     on_host = body.replace("[], device=x.device", "[]")
-    assert forward(on_host) == ["host.factory", "branch.random-skip"]
+    assert forward(on_host) == ["branch.random-skip"]
 
 
 def test_use_and_annotation_of_parameters() -> None:

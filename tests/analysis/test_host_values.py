@@ -128,7 +128,7 @@ def test_modules_that_prepare_data_are_no_regions(name: str) -> None:
 
 def test_what_gets_images_of_pil_is_in_no_region() -> None:
     source = HEAD + "from PIL import Image\nclass M(nn.Module):\n"
-    source += "    def forward(self, x: Image.Image):\n        return torch.rand(1) < 0.5\n"
+    source += "    def forward(self, x: Image.Image):\n        return x * torch.rand(1) < 0.5\n"
     assert kinds(source) == []
     assert kinds(source.replace("Image.Image", "torch.Tensor")) == ["host.factory"]
 

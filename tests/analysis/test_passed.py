@@ -97,6 +97,15 @@ def test_callers_that_are_not_known_may_pass_anything() -> None:
         ("if not n not in self.kept:\n            self.kept[n] = print(n)", True),
         ("if n in self.kept:\n            self.kept[n] = print(n)", True),
         ("kept = {{}}\n        if n not in kept:\n            kept[n] = print(n)", True),
+        (
+            "kept = self.kept\n        if n not in kept:\n            kept[n] = print(n)",
+            False,
+        ),
+        (
+            "kept = getattr(x, 'kept', None)\n        if n not in kept:\n"
+            "            kept[n] = print(n)",
+            False,
+        ),
     ],
 )
 def test_what_the_first_call_sets_up_is_no_cost_of_each(body: str, seen: bool) -> None:
@@ -234,3 +243,28 @@ class M(nn.Module):
         return scaled(x, x) + scaled(x, {given})
 """
     assert kinds(source) == seen
+
+
+@pytest.mark.parametrize(("given", "expected"), [("x", []), ("x, x", ["branch.if"])])
+def test_what_no_call_passes_is_no_tensor_to_branch_on(given: str, expected: list[str]) -> None:
+    source = f"""
+import torch
+class M(torch.nn.Module):
+    def forward(self, x: torch.Tensor):
+        return self.decode({given})
+    def decode(self, x: torch.Tensor, start: torch.Tensor | None = None):
+        if start:
+            x = x + 1
+        return x
+"""
+    assert kinds(source) == expected
+
+
+def test_what_is_only_traced_by_others_does_not_run() -> None:
+    source = """
+import torch, torchvision
+class M(torch.nn.Module):
+    def forward(self, x: torch.Tensor):
+        return x.tolist() if torchvision._is_tracing() else x
+"""
+    assert kinds(source) == []

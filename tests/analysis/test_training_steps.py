@@ -96,7 +96,11 @@ def test_a_setting_that_is_on_for_all_steps(test: str) -> None:
 
 @pytest.mark.parametrize(
     ("head", "expected"),
-    [("def train_step(model, x):", ["loop.read"]), ("def test_gradients(model, x):", [])],
+    [
+        ("def train_step(model, x):", ["loop.read"]),
+        ("def test_gradients(model, x):", []),
+        ("def benchmark_backward(model, x):", []),
+    ],
 )
 def test_a_test_trains_nothing(head: str, expected: list[str]) -> None:
     body = "    loss = model(x).square().mean()\n    loss.backward()\n    assert loss.item() > 0\n"

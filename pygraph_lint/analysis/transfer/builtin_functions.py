@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import note_formatted
 from pygraph_lint.analysis.attributes import eval_attribute
-from pygraph_lint.analysis.devices import note_read
 from pygraph_lint.analysis.edges import pass_on
 from pygraph_lint.analysis.model import ANY_NAME
 from pygraph_lint.analysis.nodes import source_of, span_of
@@ -52,8 +51,6 @@ def _number(state: State, name: str, site: CallSite) -> Value:
     if name == "float" and is_result(first):  # a loss: what is a number already needs no float()
         first = first._replace(needs=(), kinds=v.TENSOR)
     kind = "sync.bool" if name == "bool" else "sync.number"
-    if node.args:
-        note_read(state, node.args[0])
     state.event(kind, span_of(node), f"{name}()", first)
     return v.READ_VALUE
 

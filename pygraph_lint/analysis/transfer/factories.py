@@ -8,7 +8,6 @@ from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import has_starred
 from pygraph_lint.analysis.conditions import guard_other_than_tensor
-from pygraph_lint.analysis.devices import note_read
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import dotted, span_of
 from pygraph_lint.analysis.state import CallSite, State
@@ -65,9 +64,6 @@ def make_factory(state: State, tail: str, site: CallSite) -> Value:
     filled = site.get(1, "fill_value") if tail == "full" else v.NUMBER_VALUE
     if filled.is_tensor and filled.device != v.ON_HOST and not filled.kinds & v.UNKNOWN:
         state.event("sync.number", span_of(site.node), "fill_value=", filled, form="fill")
-    if filled.is_tensor and filled.device == v.ON_HOST:
-        for node in (*site.node.args[1:2], *(item.value for item in site.node.keywords)):
-            note_read(state, node)
     note_wanted_grad(state, site)
     kind = dtype_of(site.named) or _made_dtype(tail, site)
     return v.tensor(f"made by torch.{tail}", kind, device, _rank_of_sizes(tail, site), flags)

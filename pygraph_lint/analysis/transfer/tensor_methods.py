@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.devices import MADE, note_read
+from pygraph_lint.analysis.devices import MADE
 from pygraph_lint.analysis.events import Need, not_on_host, on_host
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of
 from pygraph_lint.analysis.state import CallSite, Key, State
@@ -30,8 +30,6 @@ def tensor_method(state: State, base: Value, method: str, site: CallSite) -> Val
     off = off and not base.flags & v.BUFFER
     if method in state.module.sinks.methods and not off:
         state.event("method", span_of(site.node), f".{method}", base)
-    if method in ("item", "tolist", "numpy") and isinstance(site.node.func, ast.Attribute):
-        note_read(state, site.node.func.value)
     note_generator(state, f".{method}", site)
     handler = _METHODS.get(method)
     if handler is not None:

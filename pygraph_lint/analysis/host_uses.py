@@ -1,0 +1,277 @@
+"""What becomes of a tensor that a function makes on the host: whether it meets the device."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need, Needs
+from pygraph_lint.analysis.nodes import parents_below
+from pygraph_lint.analysis.state import State
+from pygraph_lint.analysis.values import Value
+
+# Where a value goes next; None where it may meet the device, or is handed to unknown code.
+Further = list[ast.AST] | None
+_BUILTINS = ("builtins.", "math.", "numpy.")
+_OPERATIONS = ("torch.", "einops.")
+_PAIRED = ("builtins.zip", "builtins.enumerate")
+
+
+class HostUses:
+    """The uses of host tensors in one function, as far as its names and expressions show them. All
+    that is bound to a name anywhere counts as one.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._parents = parents_below(ast.Module(list(state.body.statements), []))
+        self.conditions: set[Needs] = set()
+
+    @cached_property
+    def _names(self) -> dict[str, list[ast.Name]]:
+        found: dict[str, list[ast.Name]] = defaultdict(list)
+        for node in self._parents:
+            if isinstance(node, ast.Name) and (
+                isinstance(node.ctx, ast.Load) or isinstance(self._parents[node], ast.AugAssign)
+            ):
+                found[node.id].append(node)
+        return found
+
+    @cached_property
+    def _shared(self) -> set[str]:
+        """The names that belong to a scope around."""
+        kinds = (ast.Global, ast.Nonlocal)
+        return {name for node in self._own if isinstance(node, kinds) for name in node.names}
+
+    @cached_property
+    def _own(self) -> set[ast.AST]:
+        return set(self._state.body.own)
+
+    @cached_property
+    def calls(self) -> dict[tuple[int, int], ast.Call]:
+        """The calls of the function by their places."""
+        found = (node for node in self._parents if isinstance(node, ast.Call))
+        return {(node.lineno, node.col_offset): node for node in found}
+
+    def may_meet(self, made: ast.expr) -> bool:
+        """Whether the tensor of an expression, or what is computed from it, meets the device for
+        all that this file says. If not, any of ``conditions`` is enough.
+        """
+        self.conditions = set()
+        front: list[ast.AST] = [made]
+        seen: set[ast.AST] = set()
+        while front:
+            node = front.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            parent = self._parents.get(node)
+            handler = _STEPS.get(parent.__class__)
+            further = handler(self, parent, node) if handler is not None else None
+            if further is None or node not in self._own:
+                return True
+            front += further
+        return False
+
+    def _path(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around one."""
+        while node in self._parents:
+            node = self._parents[node]
+            yield node
+
+    # -- what is known of an expression
+
+    def _value(self, node: ast.AST) -> Value | None:
+        if isinstance(node, ast.Starred):
+            return self._value(node.value)
+        return self._state.seen.get(node)
+
+    def _is_far(self, node: ast.AST, unknown: bool = True) -> bool:
+        """Whether an expression may be a tensor of the device; ``unknown``: or may be anything."""
+        value = self._value(node)
+        if value is not None:
+            return self._is_value_far(value, unknown)
+        if isinstance(node, (ast.BinOp, ast.Tuple, ast.Slice)):
+            return any(self._is_far(each, unknown) for each in ast.iter_child_nodes(node))
+        plain = (ast.Constant, ast.Lambda, ast.operator, ast.expr_context)
+        return not isinstance(node, plain)
+
+    def _is_value_far(self, value: Value, unknown: bool) -> bool:
+        if value.is_tensor and value.device != v.ON_HOST:
+            if value.needs:
+                self.conditions.add(value.needs)
+            return not value.needs
+        if unknown and value.kinds & v.UNKNOWN:
+            return True
+        return any(self._is_value_far(part, unknown) for part in v.parts(value))
+
+    def _result(self, node: ast.AST) -> Further:
+        """Where the result of an operation on host tensors goes."""
+        value = self._value(node)
+        kept = value is None or value.kinds & v.INSTANCE  # a distribution, say
+        if value is None or kept or self._is_value_far(value, True):
+            return None
+        return [node] if _holds_tensor(value) else []
+
+    # -- one step each: from a value to what contains it
+
+    def _ends(self, parent: ast.AST, node: ast.AST) -> Further:
+        return []
+
+    def _contained(self, parent: ast.AST, node: ast.AST) -> Further:
+        return [parent]
+
+    def _returned(self, parent: ast.AST, node: ast.AST) -> Further:
+        self.conditions.add((Need("called", self._state.function.name, ""),))
+        return []
+
+    def _unary(self, parent: ast.UnaryOp, node: ast.AST) -> Further:
+        return [] if isinstance(parent.op, ast.Not) else [parent]
+
+    def _chosen(self, parent: ast.IfExp, node: ast.AST) -> Further:
+        return [] if node is parent.test else [parent]
+
+    def _combined(self, parent: ast.AST, node: ast.AST) -> Further:
+        others = [each for each in ast.iter_child_nodes(parent) if isinstance(each, ast.expr)]
+        far = any(each is not node and self._is_far(each, unknown=False) for each in others)
+        return None if far else [parent]
+
+    def _assigned(self, parent: ast.AST, node: ast.AST) -> Further:
+        value = getattr(parent, "value", None)
+        if node is not value:  # added to: its name holds the result
+            return None if value is None or self._is_far(value) else []
+        targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]  # type: ignore[attr-defined]
+        if isinstance(parent, ast.AugAssign) and self._is_far(parent.target):
+            return None
+        further = self._bound(targets)
+        if further is not None and isinstance(parent, ast.NamedExpr):
+            further.append(parent)
+        return further
+
+    def _bound(self, targets: Iterable[ast.expr]) -> Further:
+        """Where names that hold a value are used, and containers that it is put into."""
+        further: list[ast.AST] = []
+        for target in targets:
+            if isinstance(target, ast.Name) and target.id not in self._shared:
+                further += self._names[target.id]
+            elif isinstance(target, (ast.Tuple, ast.List)):
+                inner = self._bound(target.elts)
+                if inner is None:
+                    return None
+                further += inner
+            elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+                if self._is_far(target.value):
+                    return None
+                further += self._names[target.value.id]
+            else:
+                return None
+        return further
+
+    def _iterated(self, parent: ast.For | ast.comprehension, node: ast.AST) -> Further:
+        if node is not parent.iter:
+            return []
+        further = self._bound([parent.target])
+        around = self._parents.get(parent) if isinstance(parent, ast.comprehension) else None
+        if further is None or around is None:
+            return further
+        return [each for each in further if around in self._path(each)]  # its names end there
+
+    def _attribute(self, parent: ast.Attribute, node: ast.AST) -> Further:
+        call = self._parents.get(parent)
+        if not isinstance(call, ast.Call) or call.func is not parent:
+            return self._result(parent)
+        return self._applied(call, node)
+
+    def _applied(self, call: ast.Call, node: ast.AST) -> Further:
+        """Where what an operation gives goes: of several tensors all have to be on the host."""
+        given = [*call.args, *(item.value for item in call.keywords)]
+        if any(each is not node and self._is_far(each, unknown=False) for each in given):
+            return None
+        return self._result(call)
+
+    def _passed(self, parent: ast.Call, node: ast.AST) -> Further:
+        name = self._state.qualified(parent.func) or ""
+        if name in _PAIRED:
+            return self._paired(parent, node)
+        if name.startswith(_BUILTINS):
+            return self._result(parent)
+        if name == "torch.full":
+            return []  # a number is read to fill with
+        if name.startswith(_OPERATIONS) and not _is_layer(name):
+            return self._applied(parent, node)
+        base = parent.func.value if isinstance(parent.func, ast.Attribute) else None
+        value = self._value(base) if base is not None else None
+        if base is None or value is None or name or self._is_value_far(value, True):
+            return None
+        if value.kinds == v.TENSOR:
+            return self._applied(parent, node)
+        containers = value.kinds & (v.SEQUENCE | v.MAPPING)
+        return [*self._names[base.id]] if containers and isinstance(base, ast.Name) else None
+
+    def _keyword(self, parent: ast.keyword, node: ast.AST) -> Further:
+        call = self._parents.get(parent)
+        return self._passed(call, node) if isinstance(call, ast.Call) else None
+
+    def _paired(self, call: ast.Call, node: ast.AST) -> Further:
+        """``for a, b in zip(x, y)``: the name that an argument's elements are bound to."""
+        places: list[int] = []
+        child: ast.AST | None = node
+        parent: ast.AST | None = call
+        while isinstance(parent, ast.Call):
+            name = self._state.qualified(parent.func)
+            if name not in _PAIRED or child not in parent.args:
+                return None
+            places.append(1 if name.endswith("enumerate") else parent.args.index(child))
+            child, parent = parent, self._parents.get(parent)
+        if not isinstance(parent, (ast.For, ast.comprehension)) or child is not parent.iter:
+            return None
+        target = parent.target
+        for place in reversed(places):
+            if not isinstance(target, (ast.Tuple, ast.List)) or place >= len(target.elts):
+                return None
+            target = target.elts[place]
+        return self._bound([target])
+
+    def _subscript(self, parent: ast.Subscript, node: ast.AST) -> Further:
+        if node is parent.value:
+            if isinstance(parent.ctx, ast.Load):
+                return None if self._is_far(parent.slice, unknown=False) else self._result(parent)
+            stored = getattr(self._parents.get(parent), "value", None)
+            return None if stored is None or self._is_far(stored, unknown=False) else []
+        if self._is_far(parent.value):
+            return None
+        value = self._value(parent.value)
+        loaded = value is not None and value.is_tensor and isinstance(parent.ctx, ast.Load)
+        return [parent] if loaded else []
+
+
+def _is_layer(name: str) -> bool:
+    """Whether a name of torch is that of a layer, a parameter, or of what talks to other ranks."""
+    layer = name.startswith("torch.nn.") and not name.startswith("torch.nn.functional.")
+    return layer or name.startswith("torch.distributed.")
+
+
+def _holds_tensor(value: Value) -> bool:
+    return value.is_tensor or any(map(_holds_tensor, v.parts(value)))
+
+
+_STEPS: dict[type | None, Callable[..., Further]] = {
+    **dict.fromkeys((ast.Expr, ast.If, ast.While, ast.Assert, ast.Raise), HostUses._ends),
+    **dict.fromkeys((ast.FormattedValue, ast.Delete, ast.Slice), HostUses._ends),
+    **dict.fromkeys((ast.Return, ast.Yield, ast.YieldFrom), HostUses._returned),
+    **dict.fromkeys((ast.Tuple, ast.List, ast.Set, ast.Dict), HostUses._contained),
+    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.GeneratorExp), HostUses._contained),
+    **dict.fromkeys((ast.DictComp, ast.Starred), HostUses._contained),
+    **dict.fromkeys((ast.BinOp, ast.Compare, ast.BoolOp), HostUses._combined),
+    **dict.fromkeys((ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.AugAssign), HostUses._assigned),
+    **dict.fromkeys((ast.For, ast.comprehension), HostUses._iterated),
+    ast.UnaryOp: HostUses._unary,
+    ast.keyword: HostUses._keyword,
+    ast.IfExp: HostUses._chosen,
+    ast.Attribute: HostUses._attribute,
+    ast.Call: HostUses._passed,
+    ast.Subscript: HostUses._subscript,
+}
