@@ -5,7 +5,7 @@ inheritance.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 
@@ -17,6 +17,7 @@ from pygraph_lint.analysis.values import Value
 
 _MAX_PARTS = 14
 _FEW = 3  # classes with a method of one name
+_FILES = 8  # with a method of one name
 
 
 class Unread:
@@ -29,6 +30,10 @@ class Unread:
     def may_define(self, module: str, word: str) -> bool:
         """Whether a module was left out in which a name may be bound."""
         return False
+
+    def defining(self, method: str) -> Collection[str]:
+        """The modules left out that may have a method of a name."""
+        return ()
 
 
 NOTHING_UNREAD = Unread()
@@ -427,17 +432,23 @@ class Program:
 
     def methods_called(self, name: str, call: Call | None = None) -> list[str]:
         """The methods of a name that an object of an unknown class may have: those of one family
-        of classes, or of very few. ``call`` has to fit.
+        of classes, or of very few, in few files. ``call`` has to fit.
         """
         shape = (len(call.positional), *(keyword for keyword, _ in call.named)) if call else ()
         key = (name, *shape)
         if key not in self._named:
-            found = self.methods_by_name.get(name, [])
-            fitting = [each for each in found if call is None or self._takes(each, call)]
-            few = len(found) <= _FEW or self._are_of_one_family(found)
-            one = few or (len(fitting) > _FEW and self._are_of_one_family(fitting))
-            self._named[key] = fitting if one else []
+            found = self._told_by_name(name)
+            self._named[key] = [each for each in found if call is None or self._takes(each, call)]
         return self._named[key]
+
+    def _told_by_name(self, name: str) -> list[str]:
+        found, left_out = self.methods_by_name.get(name, []), self._unread.defining(name)
+        if len(found) + len(left_out) > _FILES:
+            files = set(map(id, map(self.module_of, found)))
+            if len(files) + len(left_out) > _FILES:
+                return []
+        self.missing.update(left_out)
+        return found if len(found) <= _FEW or self._are_of_one_family(found) else []
 
     def _are_of_one_family(self, found: list[str]) -> bool:
         owners = [self.functions[each].owner for each in found if each in self.functions]
