@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from pygraph_lint.analysis.program import Unread
+from pygraph_lint.analysis.unread import Unread
 from pygraph_lint.files.project import last_name
 
 _DEFINED = re.compile(rb"^(?:def|[ \t]*class)[ \t]+(\w+)", re.MULTILINE)

@@ -5,7 +5,7 @@ inheritance.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 
@@ -13,30 +13,12 @@ from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.exports import private_names
 from pygraph_lint.analysis.model import Call, ClassFacts, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.passed import objects_of
+from pygraph_lint.analysis.unread import NOTHING_UNREAD, Unread
 from pygraph_lint.analysis.values import Value
 
 _MAX_PARTS = 14
 _FEW = 3  # classes with a method of one name
 _FILES = 8  # with a method of one name
-
-
-class Unread:
-    """The modules of a project whose facts were not given: none."""
-
-    def has(self, module: str) -> bool:
-        """Whether a module of that name was left out."""
-        return False
-
-    def may_define(self, module: str, word: str) -> bool:
-        """Whether a module was left out in which a name may be bound."""
-        return False
-
-    def defining(self, method: str) -> Collection[str]:
-        """The modules left out that may have a method of a name."""
-        return ()
-
-
-NOTHING_UNREAD = Unread()
 
 
 class Program:
@@ -429,6 +411,10 @@ class Program:
             if each in self.classes
         )
         return [each for each in made if each is not None]
+
+    def has_method(self, name: str) -> bool:
+        """Whether some class has a method of a name, or may have one where it was not read."""
+        return bool(name and (self.methods_by_name.get(name) or self._unread.defining(name)))
 
     def methods_called(self, name: str, call: Call | None = None) -> list[str]:
         """The methods of a name that an object of an unknown class may have: those of one family
