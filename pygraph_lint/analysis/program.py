@@ -423,18 +423,22 @@ class Program:
         shape = (len(call.positional), *(keyword for keyword, _ in call.named)) if call else ()
         key = (name, *shape)
         if key not in self._named:
-            found = self._told_by_name(name)
-            self._named[key] = [each for each in found if call is None or self._takes(each, call)]
+            found = self._in_few_files(name)
+            fitting = [each for each in found if call is None or self._takes(each, call)]
+            few = len(found) <= _FEW or self._are_of_one_family(found)
+            one = few or (len(fitting) > _FEW and self._are_of_one_family(fitting))
+            self._named[key] = fitting if one else []
         return self._named[key]
 
-    def _told_by_name(self, name: str) -> list[str]:
+    def _in_few_files(self, name: str) -> list[str]:
+        """The methods of a name; none where many files have one."""
         found, left_out = self.methods_by_name.get(name, []), self._unread.defining(name)
         if len(found) + len(left_out) > _FILES:
             files = set(map(id, map(self.module_of, found)))
             if len(files) + len(left_out) > _FILES:
                 return []
         self.missing.update(left_out)
-        return found if len(found) <= _FEW or self._are_of_one_family(found) else []
+        return found
 
     def _are_of_one_family(self, found: list[str]) -> bool:
         owners = [self.functions[each].owner for each in found if each in self.functions]
