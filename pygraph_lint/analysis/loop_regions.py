@@ -40,7 +40,7 @@ _UNNAMED = frozenset(("forward", "__call__", "__init__", "__post_init__"))
 _ONCE = frozenset(("main", "__init__", "fit", "run"))
 _RUNS_ONCE = re.compile(
     r"(^|_)(lazy|initiali[sz]e|setup|set_up|connect|register_\w+|checkpoint)(_|$)"
-    r"|^_*(evaluate|eval|validate|validation|val)(_(?!args|input)|$)|^_*(load|save)_"
+    r"|^_*(evaluate|eval|validate|validation|val)(_(?!args|input|action)|$)|^_*(load|save)_"
 )
 
 _GIVE_ACTIONS = frozenset(("act", "get_action", "select_action", "predict_action"))
