@@ -8,11 +8,11 @@ was missing, until nothing is; the second are the files that import it, directly
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from pygraph_lint.analysis.program import Unread
+from pygraph_lint.analysis.unread import Unread
 from pygraph_lint.files.project import last_name
 
 _DEFINED = re.compile(rb"^(?:def|[ \t]*class)[ \t]+(\w+)", re.MULTILINE)
@@ -123,20 +123,26 @@ class UnreadFiles(Unread):
         files: Mapping[str, str],
         text: Callable[[str], bytes],
         said: dict[tuple[str, str], bool] | None = None,
+        definers: Callable[[str], Iterable[str]] = lambda _: (),
     ) -> None:
         """``files`` are paths by module name, ``text`` gives the content of a path. ``said`` is
-        what is known of paths and words already, and grows.
+        what is known of paths and words already, and grows. ``definers`` gives the paths of all
+        files that may have a method of a name.
         """
         self._files = files
+        self._modules = {file: module for module, file in files.items()}
         self._text = text
         self._said = said if said is not None else {}
+        self._definers = definers
+        self._defining: dict[str, list[str]] = {}
         self._texts: dict[str, bytes] = {}
         self._known: dict[tuple[str, str], bool] = {}
 
     def same_answers(self, text: Callable[[str], bytes], names: Iterable[str]) -> bool:
         """Whether what was asked so far has the same answers with other texts of some files."""
         files = set(names)
-        return all(
+        same = all(self._left_out(method) == held for method, held in self._defining.items())
+        return same and all(
             (word.encode(errors="surrogateescape") in text(file)) == answer
             for (module, word), answer in self._known.items()
             if (file := self._files.get(module)) in files
@@ -146,6 +152,14 @@ class UnreadFiles(Unread):
 
     def has(self, module: str) -> bool:
         return module in self._files
+
+    def defining(self, method: str) -> Collection[str]:
+        if method not in self._defining:
+            self._defining[method] = self._left_out(method)
+        return self._defining[method]
+
+    def _left_out(self, method: str) -> list[str]:
+        return [self._modules[file] for file in self._definers(method) if file in self._modules]
 
     def may_define(self, module: str, word: str) -> bool:
         key = (module, word)

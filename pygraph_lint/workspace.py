@@ -84,6 +84,7 @@ class Project:
         self._kept_runs: dict[str, KeptRuns] = {}  # of the files that were edited last
         self._matter: frozenset[str] | None = None
         self._importers: Importers | None = None
+        self._methods: dict[bytes, list[str]] = {}  # which files may have methods of a name
         self._said: dict[tuple[str, str], bool] = {}  # which unread files have which words
         self._bases: dict[str, Basis] = {}
         self._kept: dict[tuple[str, Options], tuple[Basis, Outcome]] = {}
@@ -188,6 +189,8 @@ class Project:
             self._matter = self._importers = None
         elif self._importers is not None:
             self._importers.edited(before, self._text(relative))
+        if old is None or new is None or old.methods != new.methods:
+            self._methods.clear()
 
     def offers(self, files: Mapping[Path, tuple[str, Sequence[Finding]]]) -> dict[Path, Fixes]:
         """What is offered for each file's findings, in their order; files are given with text."""
@@ -358,7 +361,7 @@ class Project:
                 }
                 unread = {module: name for module, name in paths.items() if name not in read}
                 asked = replace(options.asked, within=within)
-                left_out = UnreadFiles(unread, self._text, self._said)
+                left_out = UnreadFiles(unread, self._text, self._said, self._definers)
                 self._progress("checking", 0, len(names))
                 linked = link(facts.values(), asked, left_out, self._loops.of)
                 self._loops.keep()
@@ -375,6 +378,14 @@ class Project:
                 read |= missing
 
         return check
+
+    def _definers(self, method: str) -> Sequence[str]:
+        """The files that may have a method of a name."""
+        if not self._methods:
+            for name in sorted(self._known):
+                for word in self._known[name].methods:
+                    self._methods.setdefault(word, []).append(name)
+        return self._methods.get(method.encode(errors="surrogateescape"), ())
 
     def _text(self, name: str) -> bytes:
         """A file's bytes; none where it cannot be read any more."""

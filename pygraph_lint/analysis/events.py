@@ -22,7 +22,8 @@ class Need(NamedTuple):
     the host), ``module`` (a class is a module), ``true`` / ``false`` (a predicate can give that),
     ``keeps`` (a cached function ends the graph), ``generator`` (an attribute of a class is a
     torch.Generator), ``ends`` (the graph ends in a method), ``checks`` (distributions check their
-    arguments), ``may`` (at some call all ``tests`` of parameters may come out as they have to),
+    arguments; with a name: and no class of the project has a method of that name), ``may`` (at
+    some call all ``tests`` of parameters may come out as they have to),
     ``set`` (all ``tests`` of attributes of a class may come out so in usual use),
     ``called`` (some call in a region runs a function),
     ``any`` (all of one of the ``choices`` hold), ``not`` (all of none of them); ``owner`` is the

@@ -307,8 +307,22 @@ def _asks_if_training(test: ast.expr) -> bool | None:
         # One part that fails in training is enough for `and`; others may be anything.
         parts = {_asks_if_training(each) for each in test.values}
         return False if isinstance(test.op, ast.And) and False in parts else None
+    texts = _texts(test)
+    if texts:
+        train = any(each.lower() in ("train", "training", "fit") for each in texts)
+        return True if train else False if all(map(OF_EVALUATION.search, texts)) else None
     last = (dotted(test) or "").rpartition(".")[2]
     return True if last in ("train", "training", "is_train", "is_training") else None
+
+
+def _texts(test: ast.expr) -> list[str]:
+    """The texts of which a condition asks for one: ``phase == "train"``."""
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], (ast.Eq, ast.In)):
+        return []
+    right = test.comparators[0]
+    parts = right.elts if isinstance(right, (ast.List, ast.Tuple, ast.Set)) else [right]
+    known = (each.value for each in parts if isinstance(each, ast.Constant))
+    return [each for each in known if isinstance(each, str)]
 
 
 def _is_rare(values: LoopValues, test: ast.expr, depth: int = 3) -> bool:
@@ -371,7 +385,7 @@ def _counts(values: LoopValues, test: ast.Compare) -> bool:
     """``step == 0``, ``i == len(loader) - 1``, ``step in shown``, ``i < 3``, ``len(losses) == 12``:
     a count that is one of few numbers.
     """
-    if len(test.ops) != 1:
+    if len(test.ops) != 1 or _texts(test):
         return False
     operator, left, right = test.ops[0], test.left, test.comparators[0]
     if isinstance(operator, ast.In):

@@ -14,7 +14,7 @@ from pygraph_lint.analysis.loop_regions import BodiesOf, LoopRegions, no_bodies
 from pygraph_lint.analysis.made_modules import made_untraced
 from pygraph_lint.analysis.model import Call, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.places import Region, Span
-from pygraph_lint.analysis.program import NOTHING_UNREAD, Program, Unread
+from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.proof import Proof
 from pygraph_lint.analysis.regions import (
     CONDITIONS,
@@ -23,6 +23,7 @@ from pygraph_lint.analysis.regions import (
     Reached,
     compiled_regions,
 )
+from pygraph_lint.analysis.unread import NOTHING_UNREAD, Unread
 from pygraph_lint.analysis.usual import Usual
 
 _DEPTH = 8000

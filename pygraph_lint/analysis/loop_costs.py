@@ -226,9 +226,10 @@ class Costs:
         if is_distribution(made) and checks_what_it_gets(name.rpartition(".")[2]):
             yield from self._checked(node, made, of_arguments(self.values.of, node))
 
-    def _checked(self, node: ast.Call, by: Value, given: Value) -> Iterator[Event]:
+    def _checked(self, node: ast.Call, by: Value, given: Value, only: str = "") -> Iterator[Event]:
+        """``only``: where no class of the project has this method."""
         if on_device(given) and not by.flags & v.LITERAL:
-            about = given._replace(needs=(*given.needs, Need("checks", "", "")))
+            about = given._replace(needs=(*given.needs, Need("checks", "", only)))
             yield _event("loop.read", node, source_of(node, 40), about, _CHECKED)
 
     def _builtin(self, node: ast.Call, name: str) -> Iterator[Event]:
@@ -302,12 +303,16 @@ class Costs:
         elif method in _PRINTING and _is_logger(receiver):
             for each in node.args:
                 yield from self._shown(each, each)
-        elif method in CHECKED and is_distribution(of := self.values.of(receiver)):
-            yield from self._checked(node, of, of_arguments(self.values.of, node))
+        elif method in CHECKED:
+            of = self.values.of(receiver)
+            if is_distribution(of):
+                yield from self._checked(node, of, of_arguments(self.values.of, node))
+            elif on_device(of) and not of.needs:  # no tensor has it: the model gives a distribution
+                yield from self._checked(node, of, of_arguments(self.values.of, node), method)
         elif method in ("nonzero", "unique", "masked_select"):
             value = self.values.of(receiver)
             only = method == "masked_select" and value.kinds == v.UNKNOWN  # a tensor's method
-            if only or (on_device(value) and not value.needs):
+            if only or (on_device(value) and not value.flags & v.SYMBOL):
                 yield _event("loop.read", node, f".{method}()", value)
 
     def _copied(self, node: ast.Call, receiver: ast.expr) -> Iterator[Event]:

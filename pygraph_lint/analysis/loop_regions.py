@@ -40,7 +40,7 @@ _UNNAMED = frozenset(("forward", "__call__", "__init__", "__post_init__"))
 _ONCE = frozenset(("main", "__init__", "fit", "run"))
 _RUNS_ONCE = re.compile(
     r"(^|_)(lazy|initiali[sz]e|setup|set_up|connect|register_\w+|checkpoint)(_|$)"
-    r"|^_*(evaluate|eval|validate|validation|val)(_(?!args|input)|$)|^_*(load|save)_"
+    r"|^_*(evaluate|eval|validate|validation|val)(_(?!args|input|action)|$)|^_*(load|save)_"
 )
 
 _GIVE_ACTIONS = frozenset(("act", "get_action", "select_action", "predict_action"))
@@ -283,14 +283,25 @@ class LoopRegions:
         return module.module in self._bodies or not self._paths.keys().isdisjoint(module.functions)
 
     def moving_near(self, module: ModuleFacts) -> Region | None:
-        """A loop that moves batches to the device, of a file that imports this one or is imported
-        by it.
+        """A loop that moves batches to the device, of a file that imports this one, or that is
+        imported by it or by a file that imports both.
         """
-        for body in self._moving if module.loaders and not module.is_test else ():
+        if not self._moving or not module.loaders or module.is_test:
+            return None
+        files = self._program.modules.values()
+        users = [each for each in files if _imports(each, module) and _is_program(each)]
+        for body in self._moving:
             other = self._program.module_of(body.function)
-            if other is not None and (_imports(other, module) or _imports(module, other)):
+            if other is None or other is module:
+                continue
+            if _imports(other, module) or any(self._leads_to(e, other) for e in (module, *users)):
                 return self.of_start(body)
         return None
+
+    def _leads_to(self, module: ModuleFacts, other: ModuleFacts) -> bool:
+        """Whether a file imports another one, or something that is defined there."""
+        found = filter(None, map(self._program.symbol, module.bindings.values()))
+        return _imports(module, other) or any(self._program.module_of(e) is other for e in found)
 
     def returned(self, function: str) -> Value | None:
         """What a function gives, from the way loops use it; None where that says nothing."""
@@ -411,6 +422,11 @@ def _imports(module: ModuleFacts, other: ModuleFacts) -> bool:
     return module is not other and any(
         name == other.module or name.startswith(f"{other.module}.") for name in names
     )
+
+
+def _is_program(module: ModuleFacts) -> bool:
+    """Whether a file may join what others define: no test, and no list of a package's names."""
+    return not module.is_test and not module.is_package
 
 
 def _of_evaluation(function: str) -> bool:

@@ -13,25 +13,12 @@ from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.exports import private_names
 from pygraph_lint.analysis.model import Call, ClassFacts, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.passed import objects_of
+from pygraph_lint.analysis.unread import NOTHING_UNREAD, Unread
 from pygraph_lint.analysis.values import Value
 
 _MAX_PARTS = 14
 _FEW = 3  # classes with a method of one name
-
-
-class Unread:
-    """The modules of a project whose facts were not given: none."""
-
-    def has(self, module: str) -> bool:
-        """Whether a module of that name was left out."""
-        return False
-
-    def may_define(self, module: str, word: str) -> bool:
-        """Whether a module was left out in which a name may be bound."""
-        return False
-
-
-NOTHING_UNREAD = Unread()
+_FILES = 8  # with a method of one name
 
 
 class Program:
@@ -425,19 +412,33 @@ class Program:
         )
         return [each for each in made if each is not None]
 
+    def has_method(self, name: str) -> bool:
+        """Whether some class has a method of a name, or may have one where it was not read."""
+        return bool(name and (self.methods_by_name.get(name) or self._unread.defining(name)))
+
     def methods_called(self, name: str, call: Call | None = None) -> list[str]:
         """The methods of a name that an object of an unknown class may have: those of one family
-        of classes, or of very few. ``call`` has to fit.
+        of classes, or of very few, in few files. ``call`` has to fit.
         """
         shape = (len(call.positional), *(keyword for keyword, _ in call.named)) if call else ()
         key = (name, *shape)
         if key not in self._named:
-            found = self.methods_by_name.get(name, [])
+            found = self._in_few_files(name)
             fitting = [each for each in found if call is None or self._takes(each, call)]
             few = len(found) <= _FEW or self._are_of_one_family(found)
             one = few or (len(fitting) > _FEW and self._are_of_one_family(fitting))
             self._named[key] = fitting if one else []
         return self._named[key]
+
+    def _in_few_files(self, name: str) -> list[str]:
+        """The methods of a name; none where many files have one."""
+        found, left_out = self.methods_by_name.get(name, []), self._unread.defining(name)
+        if len(found) + len(left_out) > _FILES:
+            files = set(map(id, map(self.module_of, found)))
+            if len(files) + len(left_out) > _FILES:
+                return []
+        self.missing.update(left_out)
+        return found
 
     def _are_of_one_family(self, found: list[str]) -> bool:
         owners = [self.functions[each].owner for each in found if each in self.functions]

@@ -182,6 +182,10 @@ def _is_called(proof: Proof, need: Need) -> bool:
     return bool(proof.callers(need.owner)) or made
 
 
+def _checks(program: Program, method: str) -> bool:
+    return VALIDATES not in program.patched and not program.has_method(method)
+
+
 def _is_generator(proof: Proof, need: Need) -> bool:
     owner = proof.program.class_named(need.owner)
     return owner is not None and proof.program.attribute(owner, need.name) == v.GENERATOR_VALUE
@@ -363,7 +367,7 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "keeps": lambda proof, need: memoised.breaks_graph(proof.program, need.owner, proof.all_hold),
     "ends": lambda proof, need: proof.graph_ends.in_method(need.owner, need.name),
     "generator": _is_generator,
-    "checks": lambda proof, need: VALIDATES not in proof.program.patched,
+    "checks": lambda proof, need: _checks(proof.program, need.name),
     "open": _is_open,
     "passed": _is_passed,
     # A tensor of unknown origin is on the device, as in training loops.

@@ -132,6 +132,7 @@ _IMPORT = re.compile(rb"\bimport\b")
 _FROM = re.compile(rb"[ \t]*from[ \t]*(\.*)[ \t]*([\w.]*)[ \t]*\Z")
 _NAMES = re.compile(rb"[ \t\\\r\n]*\(([^)]*)\)|((?:[^\r\n#\\]|\\\r?\n)*)")
 _WORD = re.compile(rb"[^\W\d]\w*")
+_METHOD = re.compile(rb"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)\(\s*(?:self|cls)\b", re.MULTILINE)
 
 
 def says_torch(data: bytes) -> bool:
@@ -170,12 +171,14 @@ class Known:
     digest: bytes
     torch: bool
     words: frozenset[bytes]
+    methods: frozenset[bytes]
 
 
 def described(data: bytes, signature: Signature) -> Known:
     """What the index keeps of a file with this content."""
     signature = replace(signature, size=len(data))
-    return Known(signature, digest(data), says_torch(data), imported_words(data))
+    methods = frozenset(_METHOD.findall(data))
+    return Known(signature, digest(data), says_torch(data), imported_words(data), methods)
 
 
 def relevant(files: Iterable[tuple[str, bool, frozenset[bytes]]]) -> set[str]:

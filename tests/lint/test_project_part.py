@@ -174,6 +174,65 @@ def test_files_that_a_package_passes_on_are_not_read_for_names_elsewhere(
     assert not [name for name in read if Path(name).parent.name in many]
 
 
+DRAWING = """
+import torch
+class Sampler{n}(torch.nn.Module):
+    def draw(self, x: torch.Tensor):
+        return x.sum().item()
+"""
+USES_ONE = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self, sampler):
+        super().__init__()
+        self.sampler = sampler
+    def forward(self, x: torch.Tensor):
+        return x + self.sampler.draw(x)
+class Own(torch.nn.Module):
+    def draw(self, x: torch.Tensor):
+        return x.max().item()
+"""
+
+
+def _draws(folder: Path, others: int) -> Path:
+    (folder / "pyproject.toml").write_text("")
+    (folder / "model.py").write_text(USES_ONE)
+    for n in range(others):
+        (folder / f"sampler_{n}.py").write_text(DRAWING.replace("{n}", str(n)))
+    return folder / "model.py"
+
+
+@pytest.mark.parametrize("others", [0, 1, 5, 12])
+def test_a_method_is_told_by_its_name_from_all_files_that_have_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    """A method of few classes is meant by its name alone, in a part as in the whole."""
+    path = _draws(tmp_path, others)
+    whole = [row for row in _checked(sorted(tmp_path.glob("*.py"))) if row[0] == str(path)]
+    assert bool(whole) == (others < 3)
+    monkeypatch.setattr(workspace, "_MANY", 1)
+    found = _checked([path])
+    assert [row[:-1] for row in found] == [row[:-1] for row in whole]
+
+
+def test_a_method_that_another_file_gets_changes_what_its_name_means(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _draws(tmp_path, 12)
+    for n in range(2, 12):
+        (tmp_path / f"sampler_{n}.py").write_text("import torch\nclass Other: ...\n")
+    monkeypatch.setattr(workspace, "_MANY", 1)
+    runner = Runner(load(), {}, isolated=True)
+    before = runner.check([path])
+    assert before
+    other = tmp_path / "sampler_2.py"
+    text = other.read_bytes()
+    runner.replace_content({other: DRAWING.replace("{n}", "2").encode()})
+    assert not runner.check([path])
+    runner.replace_content({other: text})
+    assert runner.check([path]) == before
+
+
 def test_importers_are_found_through_files_and_by_name_through_packages() -> None:
     words = {
         "pkg/a.py": frozenset[bytes](),
