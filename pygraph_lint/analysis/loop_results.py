@@ -222,7 +222,7 @@ _ARGUMENTS_BEFORE_SIZE = {
 def _of_tensor(base: Value, method: str) -> Value:
     if method in ops.NUMBER_METHODS or method in ("dim", "size", "numel", "backward"):
         return v.OTHER_VALUE
-    if base.needs and method not in ops.TENSOR_METHODS | ops.COMMON_METHODS:
+    if base.needs and base.needs[0].kind != "return" and method not in ops.TENSOR_METHODS:
         return v.UNKNOWN_VALUE  # no tensor has it
     symbolic, base = bool(base.needs), base._replace(cls="")
     return base._replace(flags=0) if not symbolic else base._replace(flags=base.flags & ~v.SYMBOL)
