@@ -174,16 +174,10 @@ def _is_on_host(proof: Proof, need: Need) -> bool:
 
 
 def _is_called(proof: Proof, need: Need) -> bool:
-    """Whether code in a region calls a function, or may: an object that the project itself makes
-    may be part of another one.
-    """
+    """Whether a region calls a function, or may: an object that the project makes may be a part."""
     owner = need.owner.rpartition(".")[0]
     made = any(proof.program.constructions.get(each) for each in proof.program.constructors(owner))
     return bool(proof.callers(need.owner)) or made
-
-
-def _checks(program: Program, method: str) -> bool:
-    return VALIDATES not in program.patched and not program.has_method(method)
 
 
 def _is_generator(proof: Proof, need: Need) -> bool:
@@ -367,7 +361,9 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "keeps": lambda proof, need: memoised.breaks_graph(proof.program, need.owner, proof.all_hold),
     "ends": lambda proof, need: proof.graph_ends.in_method(need.owner, need.name),
     "generator": _is_generator,
-    "checks": lambda proof, need: _checks(proof.program, need.name),
+    "checks": lambda proof, need: (
+        VALIDATES not in proof.program.patched and not proof.program.has_method(need.name)
+    ),
     "open": _is_open,
     "passed": _is_passed,
     # A tensor of unknown origin is on the device, as in training loops.
