@@ -175,9 +175,8 @@ def _is_on_host(proof: Proof, need: Need) -> bool:
 
 def _is_called(proof: Proof, need: Need) -> bool:
     """Whether a region calls a function, or may: an object that the project makes may be a part."""
-    owner = need.owner.rpartition(".")[0]
-    made = any(proof.program.constructions.get(each) for each in proof.program.constructors(owner))
-    return bool(proof.callers(need.owner)) or made
+    made, owner = proof.program.constructions, need.owner.rpartition(".")[0]
+    return bool(proof.callers(need.owner)) or any(map(made.get, proof.program.constructors(owner)))
 
 
 def _is_generator(proof: Proof, need: Need) -> bool:
