@@ -22,13 +22,18 @@ def solve(func, x, steps):
 """
 
 
-def test_the_analysis_of_a_file_leaves_no_cycles() -> None:
+def cycles() -> int:
+    """Objects in cycles that are left after some analyses; other tests may leave some meanwhile."""
     project(m=SOURCE)
     gc.collect()
     gc.disable()
     try:
         for _ in range(20):
             project(m=SOURCE)
-        assert gc.collect() < 20
+        return gc.collect()
     finally:
         gc.enable()
+
+
+def test_the_analysis_of_a_file_leaves_no_cycles() -> None:
+    assert min(cycles() for _ in range(3)) < 20
