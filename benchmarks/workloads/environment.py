@@ -11,12 +11,15 @@ from typing import Any
 
 import torch
 
+from benchmarks import slices
+
 _PACKAGES = ("torch", "triton", "transformers", "timm", "torchvision", "numpy")
 
 
 def describe(device: torch.device) -> dict[str, Any]:
-    """Device, driver and versions."""
+    """Device, driver, versions, and the commit that was measured."""
     found: dict[str, Any] = {
+        "commit": slices.commit(),
         "python": platform.python_version(),
         "cpu_count": os.cpu_count(),
         "packages": {name: _version(name) for name in _PACKAGES},
