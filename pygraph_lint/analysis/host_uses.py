@@ -56,6 +56,10 @@ class HostUses:
         found = (node for node in self._parents if isinstance(node, ast.Call))
         return {(node.lineno, node.col_offset): node for node in found}
 
+    def is_kept(self, made: ast.expr) -> bool:
+        """Whether the tensor of an expression is bound as it is, not read or used at once."""
+        return isinstance(self._parents.get(made), (ast.Assign, ast.AnnAssign, ast.NamedExpr))
+
     def may_meet(self, made: ast.expr) -> bool:
         """Whether the tensor of an expression, or what is computed from it, meets the device for
         all that this file says. If not, any of ``conditions`` is enough.

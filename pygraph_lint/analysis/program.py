@@ -18,7 +18,7 @@ from pygraph_lint.analysis.values import Value
 
 _MAX_PARTS = 14
 _FEW = 3  # classes with a method of one name
-_FILES = 8  # with a method of one name
+_FOLDERS = 8  # with a method of one name
 
 
 class Program:
@@ -418,24 +418,25 @@ class Program:
 
     def methods_called(self, name: str, call: Call | None = None) -> list[str]:
         """The methods of a name that an object of an unknown class may have: those of one family
-        of classes, or of very few, in few files. ``call`` has to fit.
+        of classes, or of very few, in few folders. ``call`` has to fit.
         """
         shape = (len(call.positional), *(keyword for keyword, _ in call.named)) if call else ()
         key = (name, *shape)
         if key not in self._named:
-            found = self._in_few_files(name)
+            found = self._in_few_folders(name)
             fitting = [each for each in found if call is None or self._takes(each, call)]
             few = len(found) <= _FEW or self._are_of_one_family(found)
             one = few or (len(fitting) > _FEW and self._are_of_one_family(fitting))
             self._named[key] = fitting if one else []
         return self._named[key]
 
-    def _in_few_files(self, name: str) -> list[str]:
-        """The methods of a name; none where many files have one."""
+    def _in_few_folders(self, name: str) -> list[str]:
+        """The methods of a name; none where the files of many folders have one."""
         found, left_out = self.methods_by_name.get(name, []), self._unread.defining(name)
-        if len(found) + len(left_out) > _FILES:
-            files = set(map(id, map(self.module_of, found)))
-            if len(files) + len(left_out) > _FILES:
+        if len(found) + len(left_out) > _FOLDERS:
+            facts = filter(None, map(self.module_of, found))
+            modules = {each.module for each in facts}.union(left_out)
+            if len({module.rpartition(".")[0] for module in modules}) > _FOLDERS:
                 return []
         self.missing.update(left_out)
         return found

@@ -24,16 +24,31 @@ def waits(body: str) -> dict[str, bool]:
 @pytest.mark.parametrize(
     "body",
     [
-        "order = torch.randperm(4)\nreturn [others[i] for i in order.tolist()]",
         "return x.sum(torch.arange(2, x.ndim).tolist())",
         "return x if torch.rand(1) < p else x + 1",
         "return x[: int(torch.randint(5, (1,)))]",
-        "r = torch.randint(5, (1,))\nreturn x[int(r - 2) : int(torch.clamp(r + p, max=9))]",
         "return x * float(torch.arange(3).sum() / 2)",
     ],
 )
 def test_what_only_the_host_reads_is_not_reported(body: str) -> None:
     assert "host.factory" not in waits(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "order = torch.randperm(4)\nreturn [others[i] for i in order.tolist()]",
+        "r = torch.randint(5, (1,))\nreturn x[int(r - 2) : int(torch.clamp(r + p, max=9))]",
+        "chance = torch.rand([])\nreturn x if chance < p else x + 1",
+        "tops = torch.randint(0, 9, (3,))\nfor part, top in zip(x, tops):\n"
+        "    x = x + part[top : top + 2]\nreturn x",
+    ],
+)
+def test_a_graph_does_not_repeat_a_draw_that_only_the_host_reads(body: str) -> None:
+    assert waits(body)["host.factory"] is False
+    source = HEAD + "".join(f"        {line}\n" for line in body.splitlines())
+    (found,) = (each for each in lint_text(source) if each.code == "PG102")
+    assert (found.consequences["cudagraph"], found.consequences["sync"]) == ("stale", "no")
 
 
 def test_what_meets_the_device_too_waits() -> None:

@@ -26,9 +26,9 @@ def made(body: str, more: str = "") -> list[str]:
 @pytest.mark.parametrize(
     "body",
     [
-        "tops = torch.randint(0, 9, (3,))\nfor part, top in zip(x, tops):\n"
+        "tops = torch.tensor([1, 4, 7])\nfor part, top in zip(x, tops):\n"
         "    x = x + part[top : top + 2]\nreturn x",
-        "tops = torch.randint(0, 9, (3,))\nfor i, (part, top) in enumerate(zip(x, tops)):\n"
+        "tops = torch.tensor([1, 4, 7])\nfor i, (part, top) in enumerate(zip(x, tops)):\n"
         "    x = x + part[i, top:]\nreturn x",
         "start = torch.randint(0, 9, (1,))[0]\nlast = torch.randint(0, 9 - start, (1,))[0]\n"
         "return x[:, start : start + last]",

@@ -215,6 +215,32 @@ def test_a_method_is_told_by_its_name_from_all_files_that_have_one(
     assert [row[:-1] for row in found] == [row[:-1] for row in whole]
 
 
+@pytest.mark.parametrize(("folders", "told"), [(1, True), (12, False)])
+def test_a_family_of_classes_in_one_folder_is_told_by_a_method_of_many_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folders: int, told: bool
+) -> None:
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "base.py").write_text("class Scheduler: ...\n")
+    (tmp_path / "run.py").write_text(
+        "def run(scheduler, steps: torch.Tensor, x: torch.Tensor):\n"
+        "    for t in steps:\n        x = scheduler.advance(t, x)\n    return x\n"
+        "import torch\nfrom kind_0.scheduler_0 import Scheduler0\n"
+    )
+    for n in range(12):
+        folder = tmp_path / f"kind_{n % folders}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"scheduler_{n}.py").write_text(
+            f"import torch\nfrom base import Scheduler\nclass Scheduler{n}(Scheduler):\n"
+            "    def advance(self, t, x: torch.Tensor):\n        return x * 2 if t > 0 else x\n"
+        )
+    path = tmp_path / "kind_0/scheduler_0.py"
+    whole = _checked(sorted(tmp_path.rglob("*.py")), regions="all")
+    mine = [row[:-1] for row in whole if row[0] == str(path)]
+    assert bool(mine) is told
+    monkeypatch.setattr(workspace, "_MANY", 1)
+    assert [row[:-1] for row in _checked([path], regions="all")] == mine
+
+
 def test_a_method_that_another_file_gets_changes_what_its_name_means(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
