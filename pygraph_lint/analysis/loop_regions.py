@@ -88,7 +88,8 @@ class LoopRegions:
         self._steps = self._with_callers(modules, self._whole_steps(modules))
         starts = self._starts_in(modules)
         self._starts = {_key(body) for body in starts}
-        self._moving = [body for body in starts if body.moves_batches]
+        self._found = starts
+        self._moving: dict[tuple[str, int, str], bool] = {}
         for body in starts:
             if body.why != COLLATES:  # which works on the host, and whatever it calls
                 self._follow(body)
@@ -204,7 +205,8 @@ class LoopRegions:
             return True
         if body.why == MAY_CALL_STEP and _of_evaluation(body.function):
             return False  # by a step that is told not to train
-        calls = (call for call in body.calls if call.how != "hook")  # whose steps may be others'
+        every = (*body.calls, *body.rare_calls)
+        calls = (call for call in every if call.how != "hook")  # whose steps may be others'
         reached = {target for call in calls for target in self._reached(body.function, call)}
         if not reached.isdisjoint(self._steps):
             return True
@@ -286,17 +288,36 @@ class LoopRegions:
         """A loop that moves batches to the device, of a file that imports this one, or that is
         imported by it or by a file that imports both.
         """
-        if not self._moving or not module.loaders or module.is_test:
+        if not module.loaders or module.is_test:
             return None
         files = self._program.modules.values()
         users = [each for each in files if _imports(each, module) and _is_program(each)]
-        for body in self._moving:
+        for body in self._found:
             other = self._program.module_of(body.function)
-            if other is None or other is module:
-                continue
-            if _imports(other, module) or any(self._leads_to(e, other) for e in (module, *users)):
+            near = other is not None and (
+                other is module
+                or _imports(other, module)
+                or any(self._leads_to(each, other) for each in (module, *users))
+            )
+            if near and self._moves(body):
                 return self.of_start(body)
         return None
+
+    def _moves(self, body: LoopBody) -> bool:
+        """Whether a step moves batches to the device, or hands them to a function that does."""
+        key = _key(body)
+        if key not in self._moving:
+            calls = body.calls if body.why not in PER_BATCH else ()
+            called = (
+                self._helper(name)
+                for call in calls
+                if call.positional or call.named
+                for name in self._reached(body.function, call)
+            )
+            self._moving[key] = body.moves_batches or any(
+                helper is not None and helper.moves_batches for helper in called
+            )
+        return self._moving[key]
 
     def _leads_to(self, module: ModuleFacts, other: ModuleFacts) -> bool:
         """Whether a file imports another one, or something that is defined there."""
