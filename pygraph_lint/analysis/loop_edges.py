@@ -128,8 +128,9 @@ def _target(values: LoopValues, call: ast.Call, function: ast.expr) -> tuple[str
         return ("function", called.cls, "")
     if isinstance(function, ast.Name) and called.needs and called.needs[0].kind == "param":
         return ("given", called.needs[0].owner, called.needs[0].name)
-    if called.kinds == v.INSTANCE and called.cls and not called.flags & v.MODULE:
-        return ("method", called.cls, "__call__")
+    if called.kinds == v.INSTANCE and called.cls and not called.cls.startswith("torch."):
+        of_module = called.flags & v.MODULE
+        return ("instance" if of_module else "method", called.cls, "__call__")
     if not isinstance(function, ast.Attribute):
         open_ = called.kinds & v.UNKNOWN or called.flags & v.MODULE
         return ("akin", _written(function), "__call__") if open_ else None
