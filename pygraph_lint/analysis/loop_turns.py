@@ -61,7 +61,7 @@ def _computes_gradients(values: LoopValues, statements: list[ast.stmt]) -> bool:
 
 def _runs_once(values: LoopValues, branch: ast.If) -> bool:
     """``if self.first: ...; self.first = False``, ``if self.table is None: self.table = ...``: a
-    branch that makes its own condition fail, which nothing else of the class does but ``__init__``.
+    branch that makes its own condition fail, which nothing else of the class changes on every step.
     """
     test, ends_false = branch.test, True
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -76,9 +76,13 @@ def _runs_once(values: LoopValues, branch: ast.If) -> bool:
     for target, value in values.evidence.assigned_to_self.get((owner, test.attr), ()):
         if target in inside:
             ends |= (isinstance(value, ast.Constant) and not value.value) == ends_false
-        elif getattr(values.queries.scope(target), "name", "") != "__init__":
+        elif _NOT_IN_STEPS.search(getattr(values.queries.scope(target), "name", "")) is None:
             return False
     return ends
+
+
+# Names of functions that are not called on every step.
+_NOT_IN_STEPS = re.compile(r"^__init__$|epoch|reset")
 
 
 def _is_usual(test: ast.expr) -> bool:
