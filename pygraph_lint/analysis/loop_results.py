@@ -62,8 +62,6 @@ class CallResults:
         if any(item.arg == "return_tensors" for item in node.keywords):
             return BATCH  # of a tokenizer, or of what else prepares data
         name = self._queries.qualified(node.func)
-        if name is None and (dotted(node.func) or "").startswith("np."):  # by a star import
-            name = "numpy" + (dotted(node.func) or "").removeprefix("np")
         if name is not None:
             found = self._of_name(name, node)
             if found is not None:

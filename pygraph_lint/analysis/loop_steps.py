@@ -94,12 +94,17 @@ def is_in_inner_loop(queries: FileQueries, loop: ast.AST, node: ast.AST) -> bool
 
 
 def acts_on_every_turn(queries: FileQueries, loop: ast.AST) -> bool:
-    """Whether a loop itself acts in an environment: ``env.step(action)``."""
+    """Whether a loop itself acts in an environment: ``env.step(action)``, or in one of another
+    process: ``pipe.send(("step", action))``.
+    """
     for node in walk(loop):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
             of = (dotted(node.func.value) or "").rpartition(".")[2].lower()
-            if node.func.attr == "step" and "env" in of:
-                return not is_in_inner_loop(queries, loop, node)
+            sent = isinstance(node.args[0], ast.Tuple) and node.args[0].elts[:1]
+            asked = [getattr(each, "value", None) for each in sent or ()]
+            sends = node.func.attr == "send" and asked == ["step"]
+            if sends or (node.func.attr == "step" and "env" in of):
+                return sends or not is_in_inner_loop(queries, loop, node)
     return False
 
 

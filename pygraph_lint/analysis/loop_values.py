@@ -39,6 +39,7 @@ from pygraph_lint.analysis.loop_calls import (
     on_device,
     over_batches,
     says_tensor,
+    shown,
 )
 from pygraph_lint.analysis.loop_evidence import LoopEvidence
 from pygraph_lint.analysis.loop_joins import (
@@ -136,8 +137,9 @@ class LoopValues:
         """What a definition of which too little is known gives, from the way it is used."""
         if self.evidence.is_computed(definition):
             return Value(v.MAPPING, item=DEVICE) if self.evidence.is_mapping(definition) else DEVICE
-        moved = definition in self.evidence.moved_later and not known.flags & v.MODULE
-        return MOVED_LATER if moved else known
+        if definition in self.evidence.moved_later and not known.flags & v.MODULE:
+            return MOVED_LATER
+        return shown(known) if self.evidence.reads_item(definition) else known
 
     def _defined(self, definition: Definition) -> Value:
         kind, node = definition.kind, definition.node
@@ -225,9 +227,7 @@ class LoopValues:
         """What a trainer passes to a step or a callback that it calls by its name."""
         owner = self.queries.owner(function)
         name = getattr(function, "name", "")
-        if owner is None or not is_step_hook(name):
-            return None
-        if not is_trainer_part(owner):
+        if owner is None or not is_step_hook(name) or not is_trainer_part(owner):
             return None
         if parameter in ("batch", "outputs", "inputs", "batch_parts"):
             return v.tensor("the trainer moved it to the device", device=v.ON_DEVICE)

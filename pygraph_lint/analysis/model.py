@@ -140,7 +140,9 @@ class LoopBody:
     ``function`` is the qualified name of the function around, ``why`` says why it runs on every
     step. ``returns`` is what the function gives, from the way loops use it; ``whole`` says that the
     body is all of the function. ``inner_calls`` are calls in loops inside a loop that only counts
-    if it calls a step itself: they do not count for that. ``moves_batches``: to the device.
+    if it calls a step itself: they do not count for that. ``rare_calls`` are those of a loop that
+    acts in an environment which are not made on each turn. ``moves_batches``: to the device; of a
+    function that counts where a step calls it, what it is passed.
     """
 
     function: str
@@ -151,6 +153,7 @@ class LoopBody:
     returns: Value | None = None
     whole: bool = False
     inner_calls: list[Call] = field(default_factory=list)
+    rare_calls: list[Call] = field(default_factory=list)
     moves_batches: bool = False
 
     @property
