@@ -16,6 +16,7 @@ from pygraph_lint.analysis.transfer.numpy_functions import decides
 from pygraph_lint.analysis.values import Value
 
 _HALF = frozenset(("torch.float16", "torch.half"))
+_READ = frozenset(("all", "any", "item", "max", "mean", "min", "norm", "sum"))
 _CLASS_KINDS: dict[str, int] = {
     "builtins.int": v.NUMBER,
     "builtins.float": v.NUMBER,
@@ -183,11 +184,29 @@ def tests_broken(state: State, node: ast.expr, outcome: bool) -> bool:
     while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         node, outcome = node.operand, not outcome
     if isinstance(node, ast.BoolOp):
-        return False
+        return outcome and all(tests_broken(state, each, True) for each in node.values)
     value = state.ev_quiet(node)
     if not value.is_tensor or not value.flags & v.FINITE:
         return False
     return outcome is not ("isfinite" in ast.unparse(node))
+
+
+def reads_tensor(state: State, node: ast.expr) -> bool:
+    """Whether a condition needs a tensor's numbers: ``x.max() > 3``, ``x.max().item() > 3``."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return reads_tensor(state, node.operand)
+    if isinstance(node, ast.BoolOp):
+        return any(reads_tensor(state, each) for each in node.values)
+    value = state.ev_quiet(node)
+    if value.kinds == v.TENSOR and not value.needs:
+        return True
+    called = (each.func for each in walk(node) if isinstance(each, ast.Call))
+    return any(
+        isinstance(each, ast.Attribute)
+        and each.attr in _READ
+        and state.ev_quiet(each.value).is_tensor
+        for each in called
+    )
 
 
 def _is_device(state: State, node: ast.expr) -> bool:
@@ -195,9 +214,14 @@ def _is_device(state: State, node: ast.expr) -> bool:
 
 
 def tests_empty(state: State, node: ast.expr, outcome: bool) -> bool:
-    """Whether a condition comes out so for a tensor without elements: ``x.numel() == 0``."""
+    """Whether a condition comes out so for a tensor without elements, ``x.numel() == 0``, or for a
+    list that the function fills itself.
+    """
     while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         node, outcome = node.operand, not outcome
+    held = _without_elements(state, node, outcome)
+    if isinstance(held, ast.Name) and held.id not in state.passed:
+        return True
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         right = node.comparators[0]
         if not isinstance(right, ast.Constant) or right.value != 0:

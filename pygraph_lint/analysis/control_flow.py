@@ -16,6 +16,7 @@ from pygraph_lint.analysis.conditions import (
     narrow,
     narrowed_by_class,
     only_if,
+    reads_tensor,
     tests_broken,
     tests_empty,
     tests_half,
@@ -24,6 +25,7 @@ from pygraph_lint.analysis.conditions import (
 )
 from pygraph_lint.analysis.events import Needs
 from pygraph_lint.analysis.first_calls import runs_once, sets_up_below
+from pygraph_lint.analysis.messages import begins_with_warning, only_tells
 from pygraph_lint.analysis.model import FunctionFacts, Root
 from pygraph_lint.analysis.nodes import dotted, last_part, span_of, walk
 from pygraph_lint.analysis.state import State
@@ -89,7 +91,9 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     narrow(state, node.test, outcome)
     error = bool(body) and isinstance(body[-1], ast.Raise)
     rare = error or tests_empty(state, node.test, outcome) or _is_without_device(node, outcome)
-    rare = rare or _is_for_watching(node.test, outcome)
+    rare = (
+        rare or _is_for_watching(node.test, outcome) or _is_for_wrong_numbers(state, node, outcome)
+    )
     half = outcome and tests_half(state, node.test)
     host = tests_host(state, node.test, outcome)
     odd = host or tests_broken(state, node.test, outcome)
@@ -106,6 +110,20 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     state.quiet -= rare
     state.guards = saved_guards
     return ended
+
+
+def _is_for_wrong_numbers(state: State, node: ast.If, outcome: bool) -> bool:
+    """Whether an arm is for numbers that are not meant to be: NaN, or what it warns of. The test
+    itself, which reads a tensor, runs on every call.
+    """
+    body = node.body if outcome else node.orelse
+    if not body:
+        return False
+    if tests_broken(state, node.test, outcome):
+        return True
+    usual = tests_broken(state, node.test, not outcome)
+    tells = begins_with_warning(body) or (only_tells(body) and not usual)
+    return tells and reads_tensor(state, node.test)
 
 
 def _is_for_watching(test: ast.expr, outcome: bool) -> bool:

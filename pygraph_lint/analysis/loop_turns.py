@@ -14,6 +14,7 @@ from pygraph_lint.analysis.loop_hints import has_modulo
 from pygraph_lint.analysis.loop_joins import path_to
 from pygraph_lint.analysis.loop_steps import LOOPS
 from pygraph_lint.analysis.loop_values import LoopValues
+from pygraph_lint.analysis.messages import begins_with_warning
 from pygraph_lint.analysis.nodes import dotted, walk
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind
 
@@ -31,9 +32,9 @@ def run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stmt
             usual = _asks_if_finite(statement.test)
             if usual is None:
                 usual = _asks_if_training(statement.test)
-            if not rare and usual is not False and not _leaves(statement.body):
+            if not rare and usual is not False and not _is_exception(statement.body):
                 yield from run_each_time(values, statement.body)
-            if usual is not True and not _leaves(statement.orelse):
+            if usual is not True and not _is_exception(statement.orelse):
                 yield from run_each_time(values, statement.orelse)
             if rare and _skips(statement.body) and _is_usual(statement.test):
                 following = body[body.index(statement) + 1 :]
@@ -242,6 +243,11 @@ def _is_counter(values: LoopValues, node: ast.expr) -> bool:
         and dotted(loop.iter.func) == "enumerate"
         and path_to(loop.target, definition.node) == (0,)
     )
+
+
+def _is_exception(body: list[ast.stmt]) -> bool:
+    """Whether a block is not meant to run on usual steps: it ends the loop, or warns first."""
+    return _leaves(body) or begins_with_warning(body)
 
 
 def _leaves(body: list[ast.stmt]) -> bool:
