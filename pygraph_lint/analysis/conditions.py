@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
+from typing import TypeGuard
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import NEVER, Need, Needs
 from pygraph_lint.analysis.literals import How, Test, Tested, asks_for_none, comparison
-from pygraph_lint.analysis.nodes import dotted, source_of, span_of, walk
+from pygraph_lint.analysis.nodes import dotted, last_part, source_of, span_of, walk
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_tensor
 from pygraph_lint.analysis.told_apart import told_apart
@@ -16,7 +18,7 @@ from pygraph_lint.analysis.transfer.numpy_functions import decides
 from pygraph_lint.analysis.values import Value
 
 _HALF = frozenset(("torch.float16", "torch.half"))
-_READ = frozenset(("all", "any", "item", "max", "mean", "min", "norm", "sum"))
+_RATES = re.compile(r"drop|rate|prob|(^|_)p($|_)|noise|mask")
 _CLASS_KINDS: dict[str, int] = {
     "builtins.int": v.NUMBER,
     "builtins.float": v.NUMBER,
@@ -191,24 +193,6 @@ def tests_broken(state: State, node: ast.expr, outcome: bool) -> bool:
     return outcome is not ("isfinite" in ast.unparse(node))
 
 
-def reads_tensor(state: State, node: ast.expr) -> bool:
-    """Whether a condition needs a tensor's numbers: ``x.max() > 3``, ``x.max().item() > 3``."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return reads_tensor(state, node.operand)
-    if isinstance(node, ast.BoolOp):
-        return any(reads_tensor(state, each) for each in node.values)
-    value = state.ev_quiet(node)
-    if value.kinds == v.TENSOR and not value.needs:
-        return True
-    called = (each.func for each in walk(node) if isinstance(each, ast.Call))
-    return any(
-        isinstance(each, ast.Attribute)
-        and each.attr in _READ
-        and state.ev_quiet(each.value).is_tensor
-        for each in called
-    )
-
-
 def _is_device(state: State, node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and bool(state.ev_quiet(node.value).kinds & v.DEVICE)
 
@@ -265,6 +249,8 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
     compared = comparison(node)
     if compared is not None:
         _guard_value(state, *compared[:2], compared[2] == outcome)
+    elif outcome and _is_above_zero(node):
+        _guard_value(state, node.left, Test(How.TRUE), True)
     if not isinstance(node, ast.Call):
         return
     name = state.qualified(node.func)
@@ -276,6 +262,18 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
         return
     if name.rpartition(".")[2].startswith(("is_", "_is_", "has_")):
         state.guards = (*state.guards, Need("true" if outcome else "false", name, ""))
+
+
+def _is_above_zero(node: ast.expr) -> TypeGuard[ast.Compare]:
+    """Whether a condition is ``weight > 0``: a default of 0 turns it off. Rates, which each program
+    chooses, are left out.
+    """
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+        return False
+    right = node.comparators[0]
+    zero = isinstance(right, ast.Constant) and right.value == 0
+    rate = _RATES.search(last_part(node.left)) is not None
+    return zero and isinstance(node.ops[0], ast.Gt) and not rate
 
 
 def _asks_for_any(node: ast.expr, outcome: bool) -> bool:

@@ -16,7 +16,6 @@ from pygraph_lint.analysis.conditions import (
     narrow,
     narrowed_by_class,
     only_if,
-    reads_tensor,
     tests_broken,
     tests_empty,
     tests_half,
@@ -123,7 +122,28 @@ def _is_for_wrong_numbers(state: State, node: ast.If, outcome: bool) -> bool:
         return True
     usual = tests_broken(state, node.test, not outcome)
     tells = begins_with_warning(body) or (only_tells(body) and not usual)
-    return tells and reads_tensor(state, node.test)
+    return tells and _reads_tensor(state, node.test)
+
+
+_READ = frozenset(("all", "any", "item", "max", "mean", "min", "norm", "sum"))
+
+
+def _reads_tensor(state: State, node: ast.expr) -> bool:
+    """Whether a condition needs a tensor's numbers: ``x.max() > 3``, ``x.max().item() > 3``."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return _reads_tensor(state, node.operand)
+    if isinstance(node, ast.BoolOp):
+        return any(_reads_tensor(state, each) for each in node.values)
+    value = state.ev_quiet(node)
+    if value.kinds == v.TENSOR and not value.needs:
+        return True
+    called = (each.func for each in walk(node) if isinstance(each, ast.Call))
+    return any(
+        isinstance(each, ast.Attribute)
+        and each.attr in _READ
+        and state.ev_quiet(each.value).is_tensor
+        for each in called
+    )
 
 
 def _is_for_watching(test: ast.expr, outcome: bool) -> bool:

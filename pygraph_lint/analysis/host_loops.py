@@ -14,7 +14,7 @@ from dataclasses import replace
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event, Need, Needs
 from pygraph_lint.analysis.known import ProjectView
-from pygraph_lint.analysis.literals import How, Tested, comparison
+from pygraph_lint.analysis.literals import Tested, comparison
 from pygraph_lint.analysis.loaders import OF_EVALUATION, unpinned
 from pygraph_lint.analysis.loop_costs import Costs
 from pygraph_lint.analysis.loop_edges import edges, maps, turns
@@ -187,8 +187,8 @@ def _unpinned(values: LoopValues) -> Iterator[Event]:
 
 
 def _options(values: LoopValues, run: list[ast.stmt]) -> dict[ast.AST, Needs]:
-    """Which parts of an object have to be there for statements to run: ``if self.head is not
-    None``. What may be switched on says how a loop costs then.
+    """Which options of an object have to be set for statements to run: ``if self.head is not
+    None``, ``if self.flag``.
     """
     found: dict[ast.AST, Needs] = {}
     for statement in run:
@@ -210,8 +210,7 @@ def _asked(values: LoopValues, test: ast.expr, outcome: bool) -> Needs:
         return tuple(need for each in parts for need in _asked(values, each, outcome))
     compared, owner = comparison(test), values.queries.owner(test)
     node = compared[0] if compared is not None else test
-    of_parts = compared is not None and compared[1].how is How.NONE
-    if compared is None or not of_parts or owner is None or not isinstance(node, ast.Attribute):
+    if compared is None or owner is None or not isinstance(node, ast.Attribute):
         return ()
     stored = values.evidence.assigned_to_self.get((owner, node.attr), ())
     inside = any(

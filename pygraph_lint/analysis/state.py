@@ -245,6 +245,8 @@ class State:
             return kept
         if isinstance(node, ast.Name) and node.id in self.unchanged:
             option = Need("param", self.function.name, node.id)
+        elif isinstance(node, ast.Attribute) and self._stored.get(self._own(node)):
+            option = Need("param", self.function.name, self._stored[node.attr])
         elif isinstance(node, ast.Attribute) and self.is_option(node):
             option = Need("set", self.owner, node.attr)
         elif node is None or not (kept is None or kept.kinds == v.OTHER):
@@ -274,10 +276,20 @@ class State:
         return self.is_self(node.value) and node.attr not in self._stored
 
     @cached_property
-    def _stored(self) -> frozenset[str]:
-        """The attributes that the function binds."""
-        function = ast.Module(list(self.body.statements), [])
-        return frozenset(target.attr for target, _ in bound_attributes(function))
+    def _stored(self) -> dict[str, str]:
+        """The attributes that the function binds, with the parameter that one keeps as it is; empty
+        for others.
+        """
+        found: dict[str, str] = {}
+        for target, value in bound_attributes(ast.Module(list(self.body.statements), [])):
+            name = value.id if isinstance(value, ast.Name) and self._own(target) else ""
+            unchanged = name in self.unchanged and target.attr not in found
+            found[target.attr] = name if unchanged else ""
+        return found
+
+    def _own(self, node: ast.Attribute) -> str:
+        """The name of an attribute of the object; empty for those of others."""
+        return node.attr if self.is_self(node.value) else ""
 
     def mention(self, target: str, node: ast.AST) -> None:
         """A function named without being called may be called by whoever gets it."""

@@ -47,6 +47,11 @@ class Net(nn.Module):
         ("if self.norm is not None: x.tolist()", False),
         ("if self.norm is None: x.tolist()", True),
         ("if self.width == 3: x.tolist()", True),
+        ("if self.flag > 0: x.tolist()", False),
+        ("if self.training and self.flag > 0.0: x.tolist()", False),
+        ("if self.flag > 1: x.tolist()", True),
+        ("if not self.flag > 0: x.tolist()", True),
+        ("if self.width > 0: x.tolist()", True),
         ("y = self.read(x) if self.flag else x", False),
         ("y = x if self.flag else self.read(x)", True),
     ],
@@ -128,6 +133,64 @@ def test_an_object_that_an_option_asks_for(made: str, test: str) -> None:
 @pytest.mark.parametrize("name", ["device", "use_cuda", "accelerator", "is_distributed"])
 def test_where_a_program_runs_is_no_option(name: str) -> None:
     assert kinds(WITH.replace("flag", name)) == ["sync.tolist"]
+
+
+@pytest.mark.parametrize("name", ["dropout", "mask_rate", "p"])
+def test_a_rate_is_no_option(name: str) -> None:
+    assert kinds(MODEL.format("if self.flag > 0: x.tolist()").replace("flag", name)) == [
+        "sync.tolist"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keeps", "passes", "reported"),
+    [
+        ("self.flag = flag", "self.flag", False),
+        ("self.other = flag", "self.other", False),
+        ("self.flag = flag or self.kind", "self.flag", True),
+        ("self.flag = flag; self.flag = True", "self.flag", True),
+    ],
+)
+def test_an_option_that_an_object_keeps_and_passes_on(
+    keeps: str, passes: str, reported: bool
+) -> None:
+    whole = (
+        "\nclass Net(nn.Module):\n    kind = True\n    def __init__(self, flag: bool = False):\n"
+        f"        super().__init__()\n        {keeps}\n"
+        f"        self.block = Block(3, flag={passes})\n"
+    )
+    assert bool(kinds(WITH + whole)) is reported
+
+
+LOOP = """
+class Trainer:
+    def __init__(self, model, flag: bool = False, kind: str = "a"):
+        self.model = model
+        self.flag = flag
+        self.kind = kind
+
+    def train(self, loader, optimizer):
+        for x in loader:
+            loss = self.model(x).sum()
+            loss.backward()
+            optimizer.step()
+            {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "reported"),
+    [
+        ("if self.flag: print(loss.item())", False),
+        ("if self.kind == 'b': print(loss.item())", False),
+        ("if not self.flag: print(loss.item())", True),
+        ("if self.kind == 'a': print(loss.item())", True),
+        ("if self.model.flag: print(loss.item())", True),
+    ],
+)
+def test_an_option_of_a_trainer_that_nothing_sets(statement: str, reported: bool) -> None:
+    linked, facts = project(m=HEAD + LOOP.format(statement))
+    assert bool(list(linked.loop_events(facts["m"]))) is reported
 
 
 def test_options_of_a_forward_are_what_the_project_passes() -> None:
