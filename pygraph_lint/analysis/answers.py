@@ -1,12 +1,35 @@
-"""Functions without parameters that are cached: what one file says. ``memoised.py`` joins it."""
+"""Functions that are cached: what one file says. ``memoised.py`` joins it."""
 
 from __future__ import annotations
 
 import ast
 
 from pygraph_lint.analysis.names import FunctionNode, Names
+from pygraph_lint.analysis.nodes import walk
 
 _CACHES = ("functools.lru_cache", "functools.cache")
+
+
+def is_memoised(node: FunctionNode, owner: ast.ClassDef | None, names: Names) -> bool:
+    """Whether a function is cached: by a decorator, or where its object is made, ``self.table =
+    lru_cache(9)(self.table)``.
+    """
+    if any(_caches(each, names) for each in node.decorator_list):
+        return True
+    own = f"self.{node.name}"
+    return owner is not None and any(
+        isinstance(each, ast.Assign)
+        and isinstance(each.value, ast.Call)
+        and _caches(each.value.func, names)
+        and [ast.unparse(item) for item in (*each.targets, *each.value.args)] == [own, own]
+        for method in owner.body
+        if getattr(method, "name", "") in ("__init__", "__post_init__")
+        for each in walk(method)
+    )
+
+
+def _caches(node: ast.expr, names: Names) -> bool:
+    return names.resolve(node.func if isinstance(node, ast.Call) else node) in _CACHES
 
 
 def keeps_answer(node: FunctionNode, names: Names) -> bool:

@@ -408,6 +408,10 @@ def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, V
                 state, state.ev_quiet(node.args[0]), node.args[1], outcome
             )
         return None, None
+    asked, classes = _exact_class(state, node)
+    if asked is not None and classes is not None:
+        same = outcome == isinstance(node.ops[0], (ast.Is, ast.Eq))  # type: ignore[attr-defined]
+        return state.place(asked), narrowed_by_class(state, state.ev_quiet(asked), classes, same)
     held = _without_elements(state, node, outcome)
     if held is not None:
         return state.place(held), state.ev_quiet(held)._replace(items=(), item=None, keys=None)
@@ -422,6 +426,17 @@ def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, V
         if value.kinds & v.NONE and value.kinds != v.NONE:
             return name, value._replace(kinds=value.kinds & ~v.NONE)
     return None, None
+
+
+def _exact_class(state: State, node: ast.expr) -> tuple[ast.expr | None, ast.expr | None]:
+    """What ``type(x) is C`` asks for, and the class."""
+    call = node.left if isinstance(node, ast.Compare) and len(node.ops) == 1 else None
+    if not isinstance(node, ast.Compare) or not isinstance(call, ast.Call) or len(call.args) != 1:
+        return None, None
+    same = isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.Eq, ast.NotEq))
+    if not same or state.qualified(call.func) != "builtins.type":
+        return None, None
+    return call.args[0], node.comparators[0]
 
 
 def _without_elements(state: State, node: ast.expr, outcome: bool) -> ast.expr | None:

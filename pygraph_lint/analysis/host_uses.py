@@ -145,8 +145,8 @@ class HostUses:
 
     def _assigned(self, parent: ast.AST, node: ast.AST) -> Further:
         value = getattr(parent, "value", None)
-        if node is not value:  # added to: its name holds the result
-            return None if value is None or self._is_far(value) else []
+        if node is not value:  # added to in place: it stays where it is
+            return None if value is None else []
         targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]  # type: ignore[attr-defined]
         if isinstance(parent, ast.AugAssign) and self._is_far(parent.target):
             return None

@@ -17,6 +17,7 @@ from pygraph_lint.analysis.loop_calls import (
     is_batch,
     is_hook_name,
     is_step_hook,
+    of_tensors_only,
     on_device,
 )
 from pygraph_lint.analysis.loop_values import LoopValues
@@ -157,6 +158,7 @@ def _method_target(
         return ("akin", written, method) if method == "to" else None
     if method in ops.TENSOR_METHODS or method in ops.COMMON_METHODS:
         computed = not written and not isinstance(receiver, ast.Call)  # `(x > 0).to(dtype)`
+        computed |= _is_of_tensor(receiver)
         of_python = _is_container(queries, receiver)
         sure = computed or of_python or (on_device(base) and not base.needs)
         return None if sure else ("known", written, method)
@@ -167,6 +169,16 @@ def _method_target(
     if not base.kinds & (v.UNKNOWN | v.INSTANCE):
         return ("known", written, method) if base.is_tensor else None
     return ("named" if _is_by_name(values, call, method) else "lone", written, method)
+
+
+def _is_of_tensor(node: ast.expr) -> bool:
+    """Whether an object is what a method gives that only tensors have: ``x.unsqueeze(0).to(d)``."""
+    method = (
+        node.func.attr
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        else ""
+    )
+    return isinstance(node, ast.Call) and of_tensors_only(node, method)
 
 
 def _is_container(queries: FileQueries, node: ast.expr) -> bool:

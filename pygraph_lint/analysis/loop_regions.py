@@ -35,7 +35,6 @@ _GUESSED = frozenset(("mention", "named", "lone", "hook"))
 _OF_OBJECTS = frozenset(("named", "lone", "known", "akin"))  # whose name is the target
 # Functions that a call does not name.
 _UNNAMED = frozenset(("forward", "__call__", "__init__", "__post_init__"))
-
 # Functions that run once or now and then, whatever they call.
 _ONCE = frozenset(("main", "__init__", "fit", "run"))
 _RUNS_ONCE = re.compile(
@@ -351,9 +350,8 @@ class LoopRegions:
         queue = deque(self._called(start, (_start(start),)))
         while queue:
             name, path = queue.popleft()
-            if name in self._paths or len(path) > _MAX_CALLS:
-                continue
-            if self._is_compiled(name):
+            known = name in self._paths or len(path) > _MAX_CALLS
+            if known or self._is_compiled(name) or self._is_memoised(name):
                 continue
             if name.endswith(".forward") and not is_of_loss(name):
                 self._of_models.setdefault(name, path)  # most of it is reported as a model's code
@@ -366,6 +364,11 @@ class LoopRegions:
                 queue += self._called(helper, path)
             elif name in self._program.functions:
                 queue += self._call_of(name, self._program.functions[name].calls, path)
+
+    def _is_memoised(self, name: str) -> bool:
+        """Whether a function is cached, and gets what may be the same on each step."""
+        facts = self._program.functions.get(name)
+        return facts is not None and facts.memoised and not facts.tensors
 
     def _follow_models(self) -> None:
         """Follow the calls of models that steps call."""

@@ -78,6 +78,7 @@ class FunctionFacts:
     uses_files: bool = False  # or other processes
     decorators: tuple[str, ...] = ()
     keeps_answer: bool = False  # cached, and without parameters
+    memoised: bool = False  # cached, whatever it is passed
     arrays: tuple[str, ...] = ()  # parameters that nothing explains, with an array's methods called
     tensors: tuple[str, ...] = ()  # parameters that are tensors, by annotation or by their use
     unexplained: tuple[str, ...] = ()  # parameters of which nothing is known

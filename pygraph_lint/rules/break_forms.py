@@ -73,6 +73,7 @@ def _broken(gb_id: str, gb_type: str) -> Form:
     return Form("break", "error", gb_id, gb_type)
 
 
+_WITH_GRAD = _broken("GB0225", "Attempted to use tensor creation function with requires_grad=True")
 # Forms that no example has, and that break like no example (`tests/rules/break_spellings.txt`).
 _ALONE = {
     "PG507 effect.untraced-call class": _broken("GB8977", "Invalid call to __build_class__"),
@@ -86,9 +87,8 @@ _ALONE = {
         "GB7489", "Unsupported argument type in tensor method call"
     ),
     "PG511 effect.parameter-made module": _broken("GB0119", "Uninitialized nn.Module"),
-    "PG508 effect.requires-grad made": _broken(
-        "GB0225", "Attempted to use tensor creation function with requires_grad=True"
-    ),
+    "PG508 effect.requires-grad made": _WITH_GRAD,
+    "PG104 host.data-tensor grad": _WITH_GRAD,
     "PG520 host.numpy-number array": _broken(
         "GB0087", "NotImplementedError/UnsupportedFakeTensorException when running FX node"
     ),

@@ -122,9 +122,13 @@ def note_generator(state: State, spelled: str, site: CallSite) -> None:
 def note_wanted_grad(state: State, site: CallSite) -> None:
     """Record a factory with requires_grad=True: a leaf in the middle of the region."""
     for keyword in site.node.keywords:
-        if keyword.arg == "requires_grad" and _may_be_on(state, keyword.value):
+        if _wants_grad(state, keyword):
             place = span_of(site.node)
             state.event("effect.requires-grad", place, "requires_grad=True", form="made")
+
+
+def _wants_grad(state: State, keyword: ast.keyword) -> bool:
+    return keyword.arg == "requires_grad" and _may_be_on(state, keyword.value)
 
 
 def _may_be_on(state: State, node: ast.expr) -> bool:
@@ -183,6 +187,8 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
         notes = {**({"placed": "yes"} if said else {}), **({"number": "yes"} if number else {})}
         if node.args and _is_constant(node.args[0]):
             notes["constant"] = "yes"
+        if any(_wants_grad(state, keyword) for keyword in node.keywords):
+            notes["form"] = "grad"
         if tail == "tensor" and not said and data.kinds & v.UNKNOWN:
             notes["unknown"] = "yes"
         _note_data(state, tail, node, data, notes)
