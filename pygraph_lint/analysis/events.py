@@ -25,7 +25,7 @@ class Need(NamedTuple):
     arguments; with a name: and no class of the project has a method of that name), ``may`` (at
     some call all ``tests`` of parameters may come out as they have to),
     ``set`` (all ``tests`` of attributes of a class may come out so in usual use),
-    ``called`` (some call in a region runs a function),
+    ``called`` (some call in a region runs a function), ``omitted`` (some call leaves it out),
     ``any`` (all of one of the ``choices`` hold), ``not`` (all of none of them); ``owner`` is the
     qualified name of the function or class, ``name`` the parameter, the attribute or the module
     (empty for ``return``).

@@ -9,8 +9,8 @@ from typing import TypeGuard
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import Need, any_of
-from pygraph_lint.analysis.nodes import dotted, last_part
+from pygraph_lint.analysis.events import Event, Need, any_of
+from pygraph_lint.analysis.nodes import dotted, last_part, span_of
 from pygraph_lint.analysis.transfer.distributions import PREFIX
 from pygraph_lint.analysis.values import Value
 
@@ -143,6 +143,26 @@ def on_device(value: Value) -> bool:
     """Whether a value is a tensor of the device, or would be if its needs hold."""
     tensor = value.kinds & v.TENSOR and value.device != v.ON_HOST
     return bool(tensor) and (not value.kinds & v.UNKNOWN or bool(value.needs))
+
+
+def is_read(value: Value) -> bool:
+    """Whether Python waits for a value where it asks for a number: what an object of the device
+    holds may be one.
+    """
+    return on_device(value) and value.cls not in (OF_OBJECT, WHOLE)
+
+
+def cost(
+    kind: str,
+    node: ast.expr,
+    subject: str,
+    about: Value | None = None,
+    notes: tuple[tuple[str, str], ...] = (),
+) -> Event:
+    """The event of what an expression costs on every step, if what ``about`` rests on holds."""
+    needs = about.needs if about is not None else ()
+    why = (about.why,) if about is not None and about.why else ()
+    return Event(kind, span_of(node), subject, needs, why, notes)
 
 
 def over_batches(iterated: ast.expr) -> bool:

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import Event, Need
+from pygraph_lint.analysis.events import Event, Need, Needs
 from pygraph_lint.analysis.loop_calls import (
-    INDICES,
-    OF_OBJECT,
     PREPARING,
-    WHOLE,
+    cost,
     is_batch,
+    is_read,
     moves_to_device,
     moves_to_host,
     names_cuda,
@@ -22,10 +21,12 @@ from pygraph_lint.analysis.loop_calls import (
     shown,
     waits_for_copy,
 )
+from pygraph_lint.analysis.loop_indexing import Indexing
 from pygraph_lint.analysis.loop_joins import joined
 from pygraph_lint.analysis.loop_values import LoopValues
-from pygraph_lint.analysis.nodes import dotted, source_of, span_of, walk
-from pygraph_lint.analysis.statement_graph import FUNCTIONS
+from pygraph_lint.analysis.model import ACTS, MAY_CALL_STEP, PER_BATCH
+from pygraph_lint.analysis.nodes import defaults_of, dotted, source_of, walk
+from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind
 from pygraph_lint.analysis.transfer.distributions import (
     CHECKED,
     PREFIX,
@@ -34,6 +35,7 @@ from pygraph_lint.analysis.transfer.distributions import (
 )
 from pygraph_lint.analysis.values import Value
 
+_NOT_COMPUTING = PER_BATCH | {MAY_CALL_STEP, ACTS}
 _OF_TENSORS = ops.TENSOR_METHODS | ops.TENSOR_ATTRIBUTES | {"device", "dtype", "shape"}
 # Calls that turn what they get into text, by the last part of their name.
 _PRINTING = frozenset(("print", "info", "debug", "warning", "write", "set_description"))
@@ -58,19 +60,6 @@ _COUNTING = frozenset(
 )
 # Methods by which an object goes to the device with what it holds.
 _MOVING = frozenset(("to", "cuda", "to_device", "move_to", "move_to_device"))
-_OF_MASKS = frozenset(
-    (
-        *("eq", "ne", "lt", "le", "gt", "ge", "bool", "isnan", "isfinite", "isinf", "any", "all"),
-        *("logical_and", "logical_or", "logical_not", "isin", "isclose"),
-    )
-)
-# Methods that give the same values in another shape or place.
-_SHAPING = frozenset(
-    (
-        *("view", "reshape", "flatten", "squeeze", "unsqueeze", "expand", "expand_as", "view_as"),
-        *("to", "cuda", "detach", "clone", "contiguous"),
-    )
-)
 _EMPTYING = frozenset(
     (
         "torch.cuda.empty_cache",
@@ -85,10 +74,14 @@ _EMPTYING = frozenset(
 class Costs:
     """Events of single expressions and statements, from what their values are."""
 
-    def __init__(self, values: LoopValues, in_step: bool, step: ast.AST) -> None:
+    def __init__(self, values: LoopValues, step: ast.AST, why: str) -> None:
+        """``why`` a loop or function is run on every step; empty for one that a step may call."""
         self.values = values
-        self.step = step  # the loop or function that is run on every step
-        self.in_step = in_step  # whether the code itself computes gradients on every step
+        self.indexing = Indexing(values)
+        self.step = step
+        # Whether the code itself computes gradients on every step.
+        self.in_step = bool(why) and why not in _NOT_COMPUTING
+        self.helps = not why
         self.moves_batches = False  # whether a batch of a data loader goes to the device
 
     def of_statement(self, node: ast.stmt) -> Iterator[Event]:
@@ -115,7 +108,11 @@ class Costs:
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             yield from self._branch(node.operand)
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-            yield from self._selected(node)
+            if _is_scale_of_state(node):
+                yield cost("loop.read", node, source_of(node, 40))
+            yield from self.indexing.selected(node)
+        elif isinstance(node, ast.Subscript):
+            yield from self.indexing.stored(node)
 
     # -- kinds of cost
 
@@ -127,9 +124,9 @@ class Costs:
         if isinstance(test, ast.Attribute) and self._is_called(test):
             return  # a module that may be missing
         value = self.values.of(test)
-        if _is_read(value):
+        if is_read(value):
             notes = (("inner", "yes"),) if self._turns_on_values(test) else ()
-            yield _event("loop.branch", test, source_of(test, 40), value, notes)
+            yield cost("loop.branch", test, source_of(test, 40), value, notes)
 
     def _turns_on_values(self, test: ast.expr) -> bool:
         """Whether a branch is in a `while` inside of the step, which it may end."""
@@ -144,63 +141,18 @@ class Costs:
         written = dotted(attribute)
         return written is not None and written in self.values.evidence.called
 
-    def _selected(self, node: ast.Subscript) -> Iterator[Event]:
-        """``x[mask]``: the size of the result has to be known."""
-        base = self.values.of(node.value)
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        for part in parts:
-            for bound in (part.lower, part.upper) if isinstance(part, ast.Slice) else ():
-                value = self.values.of(bound) if bound is not None else v.NONE_VALUE
-                if bound is not None and _is_read(value):
-                    yield _event("loop.read", bound, source_of(node, 40), value, _BOUND)
-                    return
-        if not on_device(base):
-            return
-        for part in parts:
-            index = self.values.of(part)
-            known = (is_batch(index) and not base.needs) or not index.kinds & v.UNKNOWN
-            host = known and index.is_tensor and index.device == v.ON_HOST
-            if is_batch(index) and self._is_mask(part):
-                host = False
-            rows = index.kinds & v.NUMPY or index.cls == INDICES.cls or _is_range(part)
-            if rows or host:
-                if "annotated" not in base.why:
-                    about = index._replace(needs=(*base.needs, *index.needs))
-                    yield _event("loop.copy", node, source_of(node, 40), about, _INDEX)
-            elif self._is_mask(part) and (index.device != v.ON_HOST or is_batch(index)):
-                yield _event("loop.read", node, source_of(node, 40), base, _MASK)
-
-    def _is_mask(self, index: ast.expr, depth: int = 3) -> bool:
-        """Whether an index is a mask, by the way that it is made or named."""
-        if isinstance(index, ast.Compare):
-            return True
-        if isinstance(index, ast.BinOp) and isinstance(index.op, (ast.BitAnd, ast.BitOr)):
-            return self._is_mask(index.left) or self._is_mask(index.right)
-        if isinstance(index, ast.UnaryOp):
-            return isinstance(index.op, ast.Invert) and self._is_mask(index.operand)
-        if isinstance(index, ast.Call):
-            function = index.func
-            if isinstance(function, ast.Attribute) and function.attr in _SHAPING:
-                return self._is_mask(function.value, depth)
-            return (dotted(function) or "").rpartition(".")[2] in _OF_MASKS
-        if isinstance(index, ast.Name):
-            value = self.values.queries.only_value(index)
-            if value is not None and depth and not isinstance(value, ast.Name):
-                return self._is_mask(value, depth - 1)
-        return (dotted(index) or "").lower().endswith("mask")
-
     def _call(self, node: ast.Call) -> Iterator[Event]:
         name = self.values.queries.qualified(node.func) or self.values.of(node.func).cls
         if name in _EMPTYING:
-            yield _event("loop.empty-cache", node, name)
+            yield cost("loop.empty-cache", node, name)
         elif name in _WAITING and name.endswith("synchronize"):
-            yield _event("loop.synchronize", node, name)
+            yield cost("loop.synchronize", node, name)
         elif name.startswith("builtins."):
             yield from self._builtin(node, name.removeprefix("builtins."))
         elif name.startswith(("math.", "numpy.")) and name not in _ASKING:
             for each in node.args:
-                if _is_read(self.values.of(each)):
-                    yield _event("loop.read", node, name, self.values.of(each))
+                if is_read(self.values.of(each)):
+                    yield cost("loop.read", node, name, self.values.of(each))
         elif name in ("torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.FloatTensor"):
             yield from self._made(node, name)
         elif name.startswith("torch.cuda.") and name.rpartition(".")[2] in ops.TYPED_CONSTRUCTORS:
@@ -208,11 +160,11 @@ class Costs:
         elif name in ("torch.equal", "torch.allclose"):
             values = [self.values.of(each) for each in node.args]
             if any(on_device(value) and not value.needs for value in values):
-                yield _event("loop.read", node, name)
+                yield cost("loop.read", node, name)
         elif name in _COUNTING:
             value = shown(self.values.of(node.args[0])) if node.args else v.UNKNOWN_VALUE
             if on_device(value):
-                yield _event("loop.read", node, name, value)
+                yield cost("loop.read", node, name, value)
         elif name.startswith(PREFIX):
             yield from self._distribution(node, name)
         elif isinstance(node.func, ast.Attribute):
@@ -230,25 +182,25 @@ class Costs:
         """``only``: where no class of the project has this method."""
         if on_device(given) and not by.flags & v.LITERAL:
             about = given._replace(needs=(*given.needs, Need("checks", "", only)))
-            yield _event("loop.read", node, source_of(node, 40), about, _CHECKED)
+            yield cost("loop.read", node, source_of(node, 40), about, _CHECKED)
 
     def _builtin(self, node: ast.Call, name: str) -> Iterator[Event]:
         if name in ("float", "int", "bool", "round", "complex") and node.args:
             value = self.values.of(node.args[0])
-            if _is_read(value):
-                yield _event("loop.read", node, f"{name}()", value)
+            if is_read(value):
+                yield cost("loop.read", node, f"{name}()", value)
         elif name in ("print", "str", "repr", "format"):
             for each in node.args:
                 yield from self._shown(each, each)
         elif name in ("any", "all") and node.args:
             value = v.element(self.values.of(node.args[0]))
-            if isinstance(node.args[0], _OF_EACH) and _is_read(value):
-                yield _event("loop.branch", node, f"{name}()", value)
+            if isinstance(node.args[0], _OF_EACH) and is_read(value):
+                yield cost("loop.branch", node, f"{name}()", value)
         elif name in ("max", "min") and len(node.args) > 1:
             for each in node.args:
                 value = self.values.of(each)
-                if _is_read(value):
-                    yield _event("loop.branch", node, f"{name}()", value)
+                if is_read(value):
+                    yield cost("loop.branch", node, f"{name}()", value)
                     return
 
     def _shown(self, node: ast.expr, part: ast.expr) -> Iterator[Event]:
@@ -256,8 +208,8 @@ class Costs:
         parts = part.elts if isinstance(part, (ast.Tuple, ast.List)) else [part]
         for each in parts:
             value = self.values.of(each)
-            if _is_read(value):
-                yield _event("loop.print", each, source_of(each, 40), value)
+            if is_read(value):
+                yield cost("loop.print", each, source_of(each, 40), value)
 
     def _made(self, node: ast.Call, name: str) -> Iterator[Event]:
         """A tensor made from host data on the device."""
@@ -266,13 +218,13 @@ class Costs:
         given = self.values.of(node.args[0]) if node.args else v.UNKNOWN_VALUE
         certain = on_device(given) and not given.needs
         if placed and not host and not certain:
-            yield _event("loop.copy", node, name)
+            yield cost("loop.copy", node, name)
 
     def _typed(self, node: ast.Call, name: str) -> Iterator[Event]:
         """``torch.cuda.FloatTensor(array)``: numbers are sizes."""
         given = self.values.of(node.args[0]) if len(node.args) == 1 else v.UNKNOWN_VALUE
         if given.kinds & (v.NUMPY | v.SEQUENCE):
-            yield _event("loop.copy", node, name)
+            yield cost("loop.copy", node, name)
 
     def _method(self, node: ast.Call, function: ast.Attribute) -> Iterator[Event]:
         method, receiver = function.attr, function.value
@@ -282,22 +234,22 @@ class Costs:
                 value = shown(value)
             open_ = bool(value.kinds & v.UNKNOWN) and not is_batch(value)
             if method == "cpu" and open_:  # nobody copies to the host what may be there
-                yield _event("loop.read", node, f".{method}()")
+                yield cost("loop.read", node, f".{method}()")
             elif on_device(value):
                 given = self.in_step and method == "item" and _is_given(value)
-                yield _event("loop.read", node, f".{method}()", None if given else value)
+                yield cost("loop.read", node, f".{method}()", None if given else value)
         elif moves_to_device(node) or (method == "type" and names_cuda(self.values.of, node)):
             yield from self._moved(node, receiver)
         elif method == "new_tensor" and node.args:
             value, data = self.values.of(receiver), self.values.of(node.args[0])
             if on_device(value) and not on_device(data):
-                yield _event("loop.copy", node, source_of(node, 40), value)
+                yield cost("loop.copy", node, source_of(node, 40), value)
         elif method == "copy_" and node.args:
             yield from self._copied(node, receiver)
         elif method == "synchronize" and "stream" in (dotted(receiver) or "").lower():
-            yield _event("loop.synchronize", node, source_of(node, 40))
+            yield cost("loop.synchronize", node, source_of(node, 40))
         elif method == "get_scale" and not node.args:
-            yield _event("loop.read", node, source_of(node, 40))
+            yield cost("loop.read", node, source_of(node, 40))
         elif method in _SHOWING or method == "format" or self._writes_scalar(node, method):
             yield from self._given_to_text(node, method)
         elif method in _PRINTING and _is_logger(receiver):
@@ -311,9 +263,9 @@ class Costs:
                 yield from self._checked(node, of, of_arguments(self.values.of, node), method)
         elif method in ("nonzero", "unique", "masked_select"):
             value = self.values.of(receiver)
-            only = method == "masked_select" and value.kinds == v.UNKNOWN  # a tensor's method
-            if only or (on_device(value) and not value.flags & v.SYMBOL):
-                yield _event("loop.read", node, f".{method}()", value)
+            value = shown(value) if method == "masked_select" else value  # of tensors only
+            if on_device(value) and not value.flags & v.SYMBOL:
+                yield cost("loop.read", node, f".{method}()", value)
 
     def _copied(self, node: ast.Call, receiver: ast.expr) -> Iterator[Event]:
         """``target.copy_(data)``: from the host to the device."""
@@ -321,7 +273,7 @@ class Costs:
         known = data.is_tensor and not data.kinds & v.UNKNOWN and data.device == v.ON_HOST
         certain = on_device(target) and not target.needs
         if certain and (known or is_batch(data)) and waits_for_copy(node):
-            yield _event("loop.copy", node, source_of(node, 40), data)
+            yield cost("loop.copy", node, source_of(node, 40), data)
 
     def _writes_scalar(self, node: ast.Call, method: str) -> bool:
         """Whether a writer of an unknown class gets a number: no function of a module."""
@@ -342,7 +294,8 @@ class Costs:
         self.moves_batches |= is_batch(value)
         annotated = self.values.is_only_annotated(receiver) and not self._joins(node)
         certain = on_device(value) and not value.needs and not annotated
-        if not waits_for_copy(node) or value.flags & v.MODULE or certain:
+        unasked = self._by_default(node)
+        if (not waits_for_copy(node) and not unasked) or value.flags & v.MODULE or certain:
             return
         if value.kinds & v.INSTANCE and value.cls and not is_batch(value):
             return
@@ -354,8 +307,34 @@ class Costs:
         known = value.device == v.ON_HOST and not value.kinds & v.UNKNOWN
         host = is_batch(value) or known or value.kinds & v.NUMPY
         if host or annotated or (self._is_data(receiver, value) and not self._joins(node)):
-            self.moves_batches |= self.in_step and not known
-            yield _event("loop.copy", node, source_of(node, 40), value if host else None)
+            self.moves_batches |= (
+                self._is_passed(receiver) if self.helps else self.in_step and not known
+            )
+            event = cost("loop.copy", node, source_of(node, 40), value if host else None)
+            yield event._replace(needs=(*event.needs, *unasked))
+
+    def _is_passed(self, receiver: ast.expr) -> bool:
+        """Whether what is moved is, or is a part of, what the function gets."""
+        root = _root(receiver)
+        found = self.values.queries.definitions.reaching(root) if isinstance(root, ast.Name) else ()
+        return any(each.kind is BindingKind.PARAMETER for each in found)
+
+    def _by_default(self, move: ast.Call) -> Needs:
+        """For ``x.to(device, non_blocking=n)`` where ``n`` is a parameter that is False unless
+        callers say more: that some call does not.
+        """
+        given = [item.value for item in move.keywords if item.arg == "non_blocking"] or [move]
+        queries = self.values.queries
+        found = queries.only_definition(given[0]) if isinstance(given[0], ast.Name) else None
+        parameter = found.node if found is not None else None
+        function = queries.definitions.scope(parameter) if parameter is not None else None
+        if not isinstance(parameter, ast.arg) or not isinstance(function, FUNCTIONS):
+            return ()
+        name = self.values.name_of(function)
+        default = defaults_of(function.args).get(parameter.arg)
+        if name is None or not isinstance(default, ast.Constant) or default.value is not False:
+            return ()
+        return (Need("omitted", name, parameter.arg),)
 
     def _before(self, node: ast.Call, receiver: ast.expr) -> Value:
         """What is moved: of ``x = x.to(device)`` in a loop not what the move itself has left."""
@@ -424,9 +403,7 @@ class Costs:
         """Whether nothing is known of what is moved, but that it is no module. In a function that a
         step calls it is an argument, or a part of one: objects may keep tensors of the device.
         """
-        root = receiver
-        while isinstance(root, (ast.Attribute, ast.Subscript)) or _is_method(root):
-            root = root.func if isinstance(root, ast.Call) else root.value  # type: ignore[attr-defined]
+        root = _root(receiver)
         helps = not self.in_step and getattr(self.step, "name", "") not in _MOVING
         if helps and (not isinstance(root, ast.Name) or root.id == "self"):
             return False
@@ -436,15 +413,29 @@ class Costs:
         )
 
 
+def _is_scale_of_state(node: ast.Subscript) -> bool:
+    """``scaler.state_dict()["scale"]``: the state of a `GradScaler` has the scale as a number."""
+    key, state = node.slice, node.value
+    return (
+        isinstance(key, ast.Constant)
+        and key.value == "scale"
+        and isinstance(state, ast.Call)
+        and isinstance(state.func, ast.Attribute)
+        and state.func.attr == "state_dict"
+    )
+
+
+def _root(node: ast.expr) -> ast.expr:
+    """What an expression is a part of, or is computed from by a tensor's methods."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)) or _is_method(node):
+        node = node.func if isinstance(node, ast.Call) else node.value  # type: ignore[attr-defined]
+    return node
+
+
 def _is_method(node: ast.expr) -> bool:
     """Whether a tensor's method is called: ``x.float()``."""
     called = node.func if isinstance(node, ast.Call) else None
     return isinstance(called, ast.Attribute) and called.attr in ops.TENSOR_METHODS
-
-
-def _is_range(node: ast.expr) -> bool:
-    """Whether rows are chosen by ``range(n)``, whose numbers are copied one by one."""
-    return isinstance(node, ast.Call) and dotted(node.func) == "range"
 
 
 def _is_given(value: Value) -> bool:
@@ -461,25 +452,4 @@ def _is_logger(receiver: ast.expr) -> bool:
 
 
 _OF_EACH = (ast.GeneratorExp, ast.ListComp, ast.List, ast.Tuple)
-# What is read, or copied, where the advice depends on it.
-_BOUND, _MASK, _INDEX = ((("bound", "yes"),), (("mask", "yes"),), (("index", "yes"),))
 _CHECKED = (("checked", "yes"),)
-
-
-def _is_read(value: Value) -> bool:
-    """Whether Python waits for a value where it asks for a number: what an object of the device
-    holds may be one.
-    """
-    return on_device(value) and value.cls not in (OF_OBJECT, WHOLE)
-
-
-def _event(
-    kind: str,
-    node: ast.expr,
-    subject: str,
-    about: Value | None = None,
-    notes: tuple[tuple[str, str], ...] = (),
-) -> Event:
-    needs = about.needs if about is not None else ()
-    why = (about.why,) if about is not None and about.why else ()
-    return Event(kind, span_of(node), subject, needs, why, notes)

@@ -12,6 +12,7 @@ from pygraph_lint.analysis.loop_calls import (
     GRADIENT,
     HOST,
     WHOLE,
+    WRAPPERS,
     hooks,
     is_batch,
     is_hook_name,
@@ -55,9 +56,41 @@ def edges(values: LoopValues, call: ast.Call) -> Iterator[Call]:
     yield Call(how, owner, name, span_of(call), tuple(given), keywords, (), unknown)
 
 
+def turns(values: LoopValues, loop: ast.AST) -> Iterator[Call]:
+    """The edges to the iterators of the project that give a `for` loop what it goes over."""
+    for each in _iterated(loop):
+        value = values.of(each)
+        if value.kinds & v.INSTANCE and value.cls and not value.cls.startswith("torch."):
+            yield Call("object", value.cls, "__next__", span_of(each), (), (), ())
+
+
+def generated(values: LoopValues, loop: ast.AST) -> Iterator[Call]:
+    """The edges of calls whose results a `for` loop goes over, which may be generators."""
+    for each in _iterated(loop):
+        made = values.queries.only_value(each) if isinstance(each, ast.Name) else each
+        if isinstance(made, ast.Call):
+            yield from edges(values, made)
+
+
+def _iterated(loop: ast.AST) -> Iterator[ast.expr]:
+    """What a `for` loop goes over, without what counts it or shows its progress."""
+    front = [loop.iter] if isinstance(loop, (ast.For, ast.AsyncFor)) else []
+    while front:
+        each = front.pop()
+        called = (dotted(each.func) or "").rpartition(".")[2] if isinstance(each, ast.Call) else ""
+        if isinstance(each, ast.Call) and (called in ("enumerate", "zip") or called in WRAPPERS):
+            front += each.args
+        else:
+            yield each
+
+
 def _partial(values: LoopValues, function: ast.expr) -> ast.Call | None:
     """What makes a function of another one and some of its arguments: ``partial(f, x)``."""
     made = values.queries.only_value(function) if isinstance(function, ast.Name) else None
+    if isinstance(function, ast.Attribute) and dotted(function.value) == "self":
+        kept = (values.queries.owner(function), function.attr)
+        stored = [value for _, value in values.evidence.assigned_to_self.get(kept, ())]
+        made = stored[0] if len(stored) == 1 else None
     if not isinstance(made, ast.Call) or not made.args:
         return None
     return made if values.queries.qualified(made.func) == "functools.partial" else None
@@ -109,8 +142,9 @@ def _target(values: LoopValues, call: ast.Call, function: ast.expr) -> tuple[str
         return ("function", called.cls, "")
     if isinstance(function, ast.Name) and called.needs and called.needs[0].kind == "param":
         return ("given", called.needs[0].owner, called.needs[0].name)
-    if called.kinds == v.INSTANCE and called.cls and not called.flags & v.MODULE:
-        return ("method", called.cls, "__call__")
+    if called.kinds == v.INSTANCE and called.cls and not called.cls.startswith("torch."):
+        of_module = called.flags & v.MODULE
+        return ("instance" if of_module else "method", called.cls, "__call__")
     if not isinstance(function, ast.Attribute):
         open_ = called.kinds & v.UNKNOWN or called.flags & v.MODULE
         return ("akin", _written(function), "__call__") if open_ else None

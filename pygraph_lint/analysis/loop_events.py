@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.loop_calls import HOST
 from pygraph_lint.analysis.loop_regions import LoopRegions
 from pygraph_lint.analysis.model import ModuleFacts
 from pygraph_lint.analysis.parameters import holds_of_arrays
@@ -49,6 +50,11 @@ def _of_file(module: ModuleFacts, loops: LoopRegions) -> Iterator[tuple[Region, 
         region = loops.of_function(name)
         if region is not None:
             yield from ((region, event) for event in bodies.helpers[name].events)
+            continue
+        region = loops.of_model(name)
+        if region is not None:
+            events = bodies.helpers[name].events
+            yield from ((region, event) for event in events if _is_copy_from_host(event))
     for function in module.functions.values():
         region = loops.of_function(function.name)
         if region is None or any(bodies):
@@ -61,6 +67,11 @@ def _of_file(module: ModuleFacts, loops: LoopRegions) -> Iterator[tuple[Region, 
             if kind is not None and not rare and not doubtful:
                 said = tuple(_of_result(line, event) for line in event.evidence)
                 yield region, event._replace(kind=kind, notes=(), evidence=said)
+
+
+def _is_copy_from_host(event: Event) -> bool:
+    """Whether what is copied to the device was certainly made on the host."""
+    return event.kind == "loop.copy" and HOST.why in event.evidence
 
 
 def _of_result(line: str, event: Event) -> str:

@@ -19,6 +19,35 @@ from pygraph_lint.analysis.nodes import children, dotted, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind, Definition
 
+# What names mean that a file has by a star import, as it seems.
+_BY_CONVENTION = {
+    "np": "numpy",
+    "torch": "torch",
+    "nn": "torch.nn",
+    "F": "torch.nn.functional",
+    "DataLoader": "torch.utils.data.DataLoader",
+}
+
+
+class LoopQueries(FileQueries):
+    """Answers about a file, in which star imports bring the names that everybody uses."""
+
+    def qualified(self, node: ast.expr) -> str | None:
+        """What a name or a dotted expression stands for."""
+        known = super().qualified(node)
+        first, _, rest = (dotted(node) or "").partition(".") if known is None else ("", "", "")
+        meant = _BY_CONVENTION.get(first)
+        if meant is None or not self._is_from_outside(node):
+            return known
+        return f"{meant}.{rest}" if rest else meant
+
+    def _is_from_outside(self, node: ast.expr) -> bool:
+        """Whether nothing in the file binds the name that an expression begins with."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        found = self.definitions.reaching(node) if isinstance(node, ast.Name) else ()
+        return bool(found) and all(each.kind is BindingKind.OUTSIDE for each in found)
+
 
 class LoopEvidence:
     """What one file shows of names and attributes by the way they are used."""
@@ -35,6 +64,11 @@ class LoopEvidence:
             (parent(node) if isinstance(parent(node), ast.ClassDef) else None, node.name): node
             for node in self._queries.definitions.functions
         }
+
+    def is_property(self, owner: ast.AST, name: str) -> bool:
+        """Whether a method of a class is read as an attribute."""
+        decorators = getattr(self.functions[owner, name], "decorator_list", [])
+        return any((dotted(each) or "").endswith("property") for each in decorators)
 
     @cached_property
     def called(self) -> frozenset[str | None]:
@@ -179,6 +213,11 @@ class LoopEvidence:
             isinstance(each, ast.Attribute) and each.attr in ("items", "values", "keys")
             for each in parents
         )
+
+    def reads_item(self, definition: Definition) -> bool:
+        """Whether ``.item()`` is called on what a definition gives."""
+        parents = map(self._queries.parent, self._queries.uses(definition))
+        return any(isinstance(each, ast.Attribute) and each.attr == "item" for each in parents)
 
     @cached_property
     def buffers(self) -> set[tuple[ast.ClassDef | None, object]]:

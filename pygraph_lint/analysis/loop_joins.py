@@ -138,9 +138,15 @@ def stored(queries: FileQueries, node: ast.AST) -> list[ast.expr]:
 
 
 def _bound(queries: FileQueries, node: ast.AST) -> str:
-    """The name that an expression is assigned to."""
-    parent = queries.parent(node)
-    target = parent.targets[0] if isinstance(parent, ast.Assign) else None
+    """The name that an expression is assigned to, alone or as one of several."""
+    statement = queries.statement(node)
+    path = path_to(statement.value, node) if isinstance(statement, ast.Assign) else None
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    for place in path or ():
+        parts = getattr(target, "elts", ())
+        target = parts[place] if place < len(parts) else None
+    if path is None:
+        return ""
     return target.id if isinstance(target, ast.Name) else ""
 
 

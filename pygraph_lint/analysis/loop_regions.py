@@ -21,6 +21,8 @@ from pygraph_lint.analysis.model import (
     FunctionFacts,
     LoopBody,
     ModuleFacts,
+    imports,
+    is_program,
 )
 from pygraph_lint.analysis.nodes import short
 from pygraph_lint.analysis.passed_functions import PassedFunctions
@@ -76,6 +78,7 @@ class LoopRegions:
         self._bodies_of = bodies_of
         self._bodies: dict[str, FileLoops] = {}
         self._paths: dict[str, tuple[str, ...]] = {}
+        self._of_models: dict[str, tuple[str, ...]] = {}  # what models run, where steps call them
         self._passed = PassedFunctions(program)
         self._akin = Akin(program)
         self._resolved: dict[str, dict[Span, list[Call]]] = {}
@@ -88,10 +91,12 @@ class LoopRegions:
         self._steps = self._with_callers(modules, self._whole_steps(modules))
         starts = self._starts_in(modules)
         self._starts = {_key(body) for body in starts}
-        self._moving = [body for body in starts if body.moves_batches]
+        self._found = starts
+        self._moving: dict[tuple[str, int, str], bool] = {}
         for body in starts:
             if body.why != COLLATES:  # which works on the host, and whatever it calls
                 self._follow(body)
+        self._follow_models()
 
     def still_hold(
         self, replaced: Iterable[tuple[ModuleFacts, ModuleFacts]], bodies_of: BodiesOf
@@ -104,7 +109,7 @@ class LoopRegions:
             each.loops.starts
             or each.loops.called
             or each.module in self._bodies
-            or not self._paths.keys().isdisjoint(each.functions)
+            or not (self._paths.keys() | self._of_models.keys()).isdisjoint(each.functions)
             for pair in replaced
             for each in pair
         )
@@ -204,7 +209,8 @@ class LoopRegions:
             return True
         if body.why == MAY_CALL_STEP and _of_evaluation(body.function):
             return False  # by a step that is told not to train
-        calls = (call for call in body.calls if call.how != "hook")  # whose steps may be others'
+        every = (*body.calls, *body.rare_calls)
+        calls = (call for call in every if call.how != "hook")  # whose steps may be others'
         reached = {target for call in calls for target in self._reached(body.function, call)}
         if not reached.isdisjoint(self._steps):
             return True
@@ -278,30 +284,56 @@ class LoopRegions:
         path = self._paths.get(name)
         return None if path is None else Region(name, path, RegionKind.HOST_LOOP)
 
+    def of_model(self, name: str) -> Region | None:
+        """Why a function runs on every step that only models call, which are not compiled."""
+        path = self._of_models.get(name) if name not in self._paths else None
+        return None if path is None else Region(name, path, RegionKind.HOST_LOOP)
+
     def reaches(self, module: ModuleFacts) -> bool:
         """Whether a file has code that runs on every step."""
-        return module.module in self._bodies or not self._paths.keys().isdisjoint(module.functions)
+        names = module.functions.keys()
+        known = module.module in self._bodies or not self._paths.keys().isdisjoint(names)
+        return known or not self._of_models.keys().isdisjoint(names)
 
     def moving_near(self, module: ModuleFacts) -> Region | None:
         """A loop that moves batches to the device, of a file that imports this one, or that is
         imported by it or by a file that imports both.
         """
-        if not self._moving or not module.loaders or module.is_test:
+        if not module.loaders or module.is_test:
             return None
         files = self._program.modules.values()
-        users = [each for each in files if _imports(each, module) and _is_program(each)]
-        for body in self._moving:
+        users = [each for each in files if imports(each, module) and is_program(each)]
+        for body in self._found:
             other = self._program.module_of(body.function)
-            if other is None or other is module:
-                continue
-            if _imports(other, module) or any(self._leads_to(e, other) for e in (module, *users)):
+            near = other is not None and (
+                other is module
+                or imports(other, module)
+                or any(self._leads_to(each, other) for each in (module, *users))
+            )
+            if near and self._moves(body):
                 return self.of_start(body)
         return None
+
+    def _moves(self, body: LoopBody) -> bool:
+        """Whether a step moves batches to the device, or hands them to a function that does."""
+        key = _key(body)
+        if key not in self._moving:
+            calls = body.calls if body.why not in PER_BATCH else ()
+            called = (
+                self._helper(name)
+                for call in calls
+                if call.positional or call.named
+                for name in self._reached(body.function, call)
+            )
+            self._moving[key] = body.moves_batches or any(
+                helper is not None and helper.moves_batches for helper in called
+            )
+        return self._moving[key]
 
     def _leads_to(self, module: ModuleFacts, other: ModuleFacts) -> bool:
         """Whether a file imports another one, or something that is defined there."""
         found = filter(None, map(self._program.symbol, module.bindings.values()))
-        return _imports(module, other) or any(self._program.module_of(e) is other for e in found)
+        return imports(module, other) or any(self._program.module_of(e) is other for e in found)
 
     def returned(self, function: str) -> Value | None:
         """What a function gives, from the way loops use it; None where that says nothing."""
@@ -323,8 +355,11 @@ class LoopRegions:
             name, path = queue.popleft()
             if name in self._paths or len(path) > _MAX_CALLS:
                 continue
-            if self._is_compiled(name) or (name.endswith(".forward") and not is_of_loss(name)):
-                continue  # a model's code: reported as such
+            if self._is_compiled(name):
+                continue
+            if name.endswith(".forward") and not is_of_loss(name):
+                self._of_models.setdefault(name, path)  # most of it is reported as a model's code
+                continue
             if _RUNS_ONCE.search(name.rpartition(".")[2]) and not self._is_of_policy(name):
                 continue
             self._paths[name] = path
@@ -334,10 +369,27 @@ class LoopRegions:
             elif name in self._program.functions:
                 queue += self._call_of(name, self._program.functions[name].calls, path)
 
+    def _follow_models(self) -> None:
+        """Follow the calls of models that steps call."""
+        queue = deque(self._of_models.items())
+        while queue:
+            name, path = queue.popleft()
+            helper = self._helper(name)
+            if helper is None or len(path) > _MAX_CALLS:
+                continue
+            for target, longer in self._called(helper, path):
+                if target not in self._of_models and not self._is_compiled(target):
+                    self._of_models[target] = longer
+                    queue.append((target, longer))
+
     def _called(
         self, body: LoopBody, path: tuple[str, ...]
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield from self._call_of(body.function, [*body.calls, *body.inner_calls], path)
+        for found in self._call_of(body.function, body.iterates, path):
+            helper = self._helper(found[0])
+            if helper is not None and helper.yields:
+                yield found
 
     def _call_of(
         self, function: str, calls: Iterable[Call], path: tuple[str, ...]
@@ -414,19 +466,6 @@ class LoopRegions:
         )
         facts = self._program.classes.get(owner)
         return facts is not None and not _GIVE_ACTIONS.isdisjoint(facts.methods)
-
-
-def _imports(module: ModuleFacts, other: ModuleFacts) -> bool:
-    """Whether a file imports another one, or something of it."""
-    names = (*module.bindings.values(), *module.inner_imports)
-    return module is not other and any(
-        name == other.module or name.startswith(f"{other.module}.") for name in names
-    )
-
-
-def _is_program(module: ModuleFacts) -> bool:
-    """Whether a file may join what others define: no test, and no list of a package's names."""
-    return not module.is_test and not module.is_package
 
 
 def _of_evaluation(function: str) -> bool:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from pygraph_lint.analysis import ops
+from pygraph_lint.analysis.displays import names_of
 from pygraph_lint.analysis.loop_calls import (
     is_step_hook,
     is_trainer_part,
@@ -94,13 +95,26 @@ def is_in_inner_loop(queries: FileQueries, loop: ast.AST, node: ast.AST) -> bool
 
 
 def acts_on_every_turn(queries: FileQueries, loop: ast.AST) -> bool:
-    """Whether a loop itself acts in an environment: ``env.step(action)``."""
+    """Whether a loop itself acts in an environment: ``env.step(action)``, or in one of another
+    process: ``pipe.send(("step", action))``.
+    """
     for node in walk(loop):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
             of = (dotted(node.func.value) or "").rpartition(".")[2].lower()
-            if node.func.attr == "step" and "env" in of:
-                return not is_in_inner_loop(queries, loop, node)
+            sent = isinstance(node.args[0], ast.Tuple) and node.args[0].elts[:1]
+            asked = [getattr(each, "value", None) for each in sent or ()]
+            sends = node.func.attr == "send" and asked == ["step"]
+            if sends or (node.func.attr == "step" and "env" in of):
+                return not is_in_inner_loop(queries, loop, _to_each(queries, node, of))
     return False
+
+
+def _to_each(queries: FileQueries, call: ast.AST, receiver: str) -> ast.AST:
+    """The loop that makes a call for each of several receivers; without one, the call."""
+    for each in queries.path(call):
+        if isinstance(each, ast.For) and receiver in map(str.lower, names_of(each.target)):
+            return each
+    return call
 
 
 # -- where gradients are computed ------------------------------------------------------------------

@@ -189,6 +189,15 @@ def short(name: str) -> str:
     return ".".join(name.rsplit(".", 2)[-2:]) if name.count(".") > 1 else name
 
 
+def defaults_of(arguments: ast.arguments) -> dict[str, ast.expr]:
+    """The defaults of parameters, by name."""
+    ordered = [*arguments.posonlyargs, *arguments.args]
+    found = zip(reversed(ordered), reversed(arguments.defaults))
+    by_keyword = zip(arguments.kwonlyargs, arguments.kw_defaults)
+    named = ((argument.arg, default) for argument, default in (*found, *by_keyword))
+    return {name: default for name, default in named if default is not None}
+
+
 def source_of(node: ast.AST, limit: int = 60) -> str:
     """The expression as short source text."""
     text = dotted(node) or ast.unparse(node)  # type: ignore[arg-type]

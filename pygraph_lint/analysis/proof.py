@@ -23,6 +23,7 @@ from pygraph_lint.analysis.passed import (
     handed_on,
     is_of_another,
     is_unknown,
+    leaves_out,
     may_leave_out,
     may_pass,
     passed,
@@ -130,10 +131,6 @@ def along(need: Need, path: Path) -> Need | None:
 
 
 # -- one function a kind ---------------------------------------------------------------------------
-
-
-def _is_module(proof: Proof, need: Need) -> bool:
-    return proof.program.is_module(proof.program.symbol(need.owner))
 
 
 def _can_return(proof: Proof, need: Need) -> bool:
@@ -354,7 +351,7 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "not": lambda proof, need: not _any_holds(proof, need),
     "may": _call_may_pass,
     "set": _is_usual,
-    "module": _is_module,
+    "module": lambda proof, need: proof.program.is_module(proof.program.symbol(need.owner)),
     "called": _is_called,
     **dict.fromkeys(("true", "false"), _can_return),
     "keeps": lambda proof, need: memoised.breaks_graph(proof.program, need.owner, proof.all_hold),
@@ -364,9 +361,12 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
         VALIDATES not in proof.program.patched and not proof.program.has_method(need.name)
     ),
     "open": _is_open,
+    "omitted": lambda proof, need: any(
+        leaves_out(proof.program.functions.get(need.owner), need.name, call)
+        for call in proof.callers(need.owner)
+    ),
     "passed": _is_passed,
-    # A tensor of unknown origin is on the device, as in training loops.
-    "presumed": lambda proof, need: proof.of_loops,
+    "presumed": lambda proof, need: proof.of_loops,  # of unknown origin: it is on the device
 }
 
 

@@ -194,7 +194,7 @@ class Agent:
         ("self.agent.after(step)", ["loop.read"]),
         ("if step > 10: self.agent.after(step)", ["loop.read"]),
         ("self.agent.update()", ["loop.read"]),
-        ("if step % 8 == 0: self.agent.update()", []),
+        ("if step % 8 == 0: self.agent.update()", ["loop.read"]),
         ("self.log(step)", []),
         ("pass", []),
     ],
