@@ -20,16 +20,14 @@ from pygraph_lint.analysis.capture_scopes import (
     bindings,
     end,
     is_load,
-    key_of,
     make_event,
-    own_nodes,
     receiver,
     scopes,
     start,
 )
 from pygraph_lint.analysis.events import Event
-from pygraph_lint.analysis.names import Names
-from pygraph_lint.analysis.nodes import walk
+from pygraph_lint.analysis.names import Names, own_nodes
+from pygraph_lint.analysis.nodes import dotted, is_constant, keyword, walk
 
 MENTIONS = (
     "cuda.graph",
@@ -78,7 +76,7 @@ def capture_events(tree: ast.Module, names: Names) -> list[Event]:
     """Every ``capture.*`` event of a module, by position. ``names`` are the module's bindings."""
     module = Scope.of_module(tree, names)
     found: list[Event] = []
-    for scope in scopes(module, tree.body):
+    for scope in scopes(module):
         for check in _CHECKS:
             found.extend(check(scope))
     return sorted(set(found), key=lambda event: (event.span, event.kind))
@@ -149,7 +147,7 @@ def _caches_casts(scope: Scope, call: ast.Call) -> bool:
 
 def _generators(scope: Scope) -> Iterator[Event]:
     registered = {
-        key_of(call.args[0])
+        dotted(call.args[0])
         for call in scope.calls
         if isinstance(call.func, ast.Attribute)
         and call.func.attr == "register_generator_state"
@@ -159,20 +157,20 @@ def _generators(scope: Scope) -> Iterator[Event]:
         for node in capture.nodes:
             if not isinstance(node, ast.Call):
                 continue
-            given = argument(node, 99, "generator")
+            given = keyword(node, "generator")
             made = scope.made(given)
-            if made is None or made.kind != "generator" or key_of(given) in registered:
+            if made is None or made.kind != "generator" or dotted(given) in registered:
                 continue
             yield make_event(
                 "capture.generator",
                 node,
-                f"`{key_of(given)}` of line {made.call.lineno} is never registered with the graph",
+                f"`{dotted(given)}` of line {made.call.lineno} is never registered with the graph",
             )
 
 
 def _side_streams(scope: Scope) -> Iterator[Event]:
     for capture in scope.captures:
-        own = key_of(argument(capture.call, 2, "stream"))
+        own = dotted(argument(capture.call, 2, "stream"))
         for block in scope.nodes:
             if not isinstance(block, ast.With) or block is capture.block:
                 continue
@@ -182,7 +180,7 @@ def _side_streams(scope: Scope) -> Iterator[Event]:
                     continue
                 if not scope.is_call(call, "torch.cuda.stream", "torch.cuda.StreamContext"):
                     continue
-                key = key_of(argument(call, 0, "stream"))
+                key = dotted(argument(call, 0, "stream"))
                 made = scope.made(argument(call, 0, "stream"))
                 if key is None or made is None or made.kind != "stream" or key == own:
                     continue
@@ -211,7 +209,7 @@ def _waits(node: ast.AST, stream: str) -> bool:
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in ("wait_stream", "wait_event", "wait")
-        and (key_of(node.func.value) == stream or node.func.attr == "wait")
+        and (dotted(node.func.value) == stream or node.func.attr == "wait")
     )
 
 
@@ -220,13 +218,13 @@ def _waited_for(node: ast.AST, stream: str) -> bool:
         return False
     if node.func.attr in ("wait_event", "wait"):
         return True
-    return node.func.attr == "wait_stream" and key_of(argument(node, 0, "stream")) == stream
+    return node.func.attr == "wait_stream" and dotted(argument(node, 0, "stream")) == stream
 
 
 def _syncs(scope: Scope, node: ast.AST) -> bool:
     if scope.is_call(node, "torch.cuda.synchronize", "torch.accelerator.synchronize"):
         return True
-    return isinstance(node, ast.Call) and key_of(node.func) == "synchronize"
+    return isinstance(node, ast.Call) and dotted(node.func) == "synchronize"
 
 
 def _missing_warmups(scope: Scope) -> Iterator[Event]:
@@ -237,7 +235,7 @@ def _missing_warmups(scope: Scope) -> Iterator[Event]:
             made = scope.made(call.func)
             if made is None or made.kind not in ("call", "compiled"):
                 continue
-            key = key_of(call.func)
+            key = dotted(call.func)
             if key not in scope.bound or not _untouched(scope, key, made, capture):
                 continue
             if made.kind == "compiled":
@@ -255,7 +253,7 @@ def _untouched(scope: Scope, key: str, made: Made, capture: Capture) -> bool:
         if isinstance(node, ast.Attribute):
             heads[id(node.value)] = node.attr
     for node in scope.nodes:
-        if key_of(node) != key or not is_load(node):
+        if dotted(node) != key or not is_load(node):
             continue
         between = end(made.call) <= start(node) < start(capture.block)
         if between and heads.get(id(node)) not in _QUIET_METHODS:
@@ -303,8 +301,8 @@ def _reentrant_checkpoints(scope: Scope) -> Iterator[Event]:
             for call in walk(owner) if owner is not None else ():
                 if not isinstance(call, ast.Call) or not scope.is_call(call, *_CHECKPOINTS):
                     continue
-                if _is_true(argument(call, 99, "use_reentrant")):
-                    reason = f"`{key_of(given)}` is graphed on line {graphing.lineno}"
+                if is_constant(keyword(call, "use_reentrant"), True):
+                    reason = f"`{dotted(given)}` is graphed on line {graphing.lineno}"
                     yield make_event("capture.reentrant-checkpoint", call, reason)
 
 
@@ -318,17 +316,13 @@ def _graphed(scope: Scope, call: ast.Call) -> list[ast.expr]:
     return [given] if given is not None else []
 
 
-def _is_true(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True
-
-
 def _early_hooks(scope: Scope) -> Iterator[Event]:
     for graphing in scope.calls:
-        keys = {key_of(given) for given in _graphed(scope, graphing)}
+        keys = {dotted(given) for given in _graphed(scope, graphing)}
         if not keys:
             continue
         for call in scope.calls:
-            key = key_of(receiver(call, *_HOOKS))
+            key = dotted(receiver(call, *_HOOKS))
             if key is None or key not in keys or start(call) > start(graphing):
                 continue
             if not _removes_hooks(scope, call, graphing):
@@ -372,11 +366,11 @@ def _released(scope: Scope, capture: Capture, call: ast.Call) -> bool:
     for node in scope.nodes:
         if not end(capture.block) < start(node) < start(call):
             continue
-        if isinstance(node, ast.Delete) and any(key_of(t) == capture.graph for t in node.targets):
+        if isinstance(node, ast.Delete) and any(dotted(t) == capture.graph for t in node.targets):
             return True
         if any(key == capture.graph for key, _ in bindings(node)):
             return True
-        if key_of(receiver(node, "reset")) == capture.graph:
+        if dotted(receiver(node, "reset")) == capture.graph:
             return True
     return False
 
@@ -392,12 +386,12 @@ def _user_pools(scope: Scope) -> Iterator[Event]:
                 item.context_expr, "torch.cuda.use_mem_pool", "torch.cuda.memory.use_mem_pool"
             )
         ]
-        inside = [node for node in own_nodes(block.body) if isinstance(node, ast.Call)]
+        inside = [node for node in own_nodes(block) if isinstance(node, ast.Call)]
         for call in inside if pools else ():
             made = scope.made(call.func)
             if made is not None and made.kind == "compiled" and made.graphs:
                 line = made.call.lineno
-                reason = f"`{key_of(call.func)}` is compiled with CUDA graphs on line {line}"
+                reason = f"`{dotted(call.func)}` is compiled with CUDA graphs on line {line}"
                 yield make_event("capture.user-pool", pools[0], reason)
                 break
 

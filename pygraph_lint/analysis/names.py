@@ -190,9 +190,9 @@ class Names:
         return ".".join(reversed(attributes))
 
 
-def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """Every node of a function's body, nested functions and classes named but not entered."""
-    stack: list[ast.AST] = list(reversed(getattr(function, "body", [])))
+def own_nodes(holder: ast.AST) -> Iterator[ast.AST]:
+    """Every node of a block in source order, nested functions and classes named but not entered."""
+    stack: list[ast.AST] = list(reversed(getattr(holder, "body", [])))
     while stack:
         node = stack.pop()
         yield node

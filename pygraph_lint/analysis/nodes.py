@@ -162,7 +162,7 @@ def span_to(start: ast.AST, end: ast.AST) -> Span:
     return Span(start.lineno, start.col_offset, end.end_lineno, end.end_col_offset)  # type: ignore[attr-defined]
 
 
-def dotted(node: ast.expr) -> str | None:
+def dotted(node: ast.AST | None) -> str | None:
     """``a.b.c`` as text when the expression is just that."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
@@ -191,8 +191,37 @@ def short(name: str) -> str:
 
 def source_of(node: ast.AST, limit: int = 60) -> str:
     """The expression as short source text."""
-    text = dotted(node) or ast.unparse(node)  # type: ignore[arg-type]
+    text = dotted(node) or ast.unparse(node)
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def method_name(call: ast.Call) -> str:
+    """``mul`` of ``x.mul(y)``; empty where no attribute is called."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def keyword(call: ast.Call, name: str) -> ast.expr | None:
+    """The value of a keyword argument."""
+    return next((item.value for item in call.keywords if item.arg == name), None)
+
+
+def is_constant(node: ast.AST | None, value: object) -> bool:
+    """Whether an expression is None, True or False, written out."""
+    return isinstance(node, ast.Constant) and node.value is value
+
+
+def first_line(definition: ast.stmt | ast.excepthandler) -> int:
+    """The line on which a statement begins, decorators included."""
+    decorators: list[ast.expr] = getattr(definition, "decorator_list", [])
+    return min([definition.lineno, *(each.lineno for each in decorators)])
+
+
+def always_run(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run whenever a block does: not in a branch, a loop or a handler."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, (ast.With, ast.AsyncWith, ast.Try)):
+            yield from always_run(statement.body)
 
 
 def are_classes(names: Iterable[str]) -> bool:

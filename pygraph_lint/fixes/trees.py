@@ -10,7 +10,7 @@ import libcst as cst
 
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.fixes import nodes
-from pygraph_lint.fixes.node_parts import Mismatch
+from pygraph_lint.fixes.nodes import Mismatch
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.source import Source
 
