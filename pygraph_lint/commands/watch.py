@@ -25,7 +25,7 @@ def watch(given: Check) -> int:
     """Check until interrupted; the exit code. Raises SettingsError where this makes no sense."""
     if STDIN in given.paths:
         raise SettingsError("--watch needs files to watch; it cannot be used with stdin")
-    if given.fixing.apply:
+    if (given.fix or given.fix_only) and not given.diff:
         raise SettingsError("--watch only reports; it cannot be used with --fix")
     try:
         _loop(replace(given, watch=False))
