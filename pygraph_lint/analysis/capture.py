@@ -21,13 +21,12 @@ from pygraph_lint.analysis.capture_scopes import (
     end,
     is_load,
     make_event,
-    receiver,
     scopes,
     start,
 )
 from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.names import Names, own_nodes
-from pygraph_lint.analysis.nodes import dotted, is_constant, keyword, walk
+from pygraph_lint.analysis.nodes import dotted, is_constant, keyword, method_name, receiver, walk
 
 MENTIONS = (
     "cuda.graph",
@@ -109,7 +108,7 @@ def _scalers(scope: Scope) -> Iterator[Event]:
 
 def _steps(scope: Scope, capture: Capture, kind: str) -> Iterator[tuple[ast.Call, Made]]:
     for node in capture.nodes:
-        made = scope.made(receiver(node, "step"))
+        made = scope.made(receiver(node, ("step",)))
         if isinstance(node, ast.Call) and made is not None and made.kind == kind:
             yield node, made
 
@@ -149,9 +148,7 @@ def _generators(scope: Scope) -> Iterator[Event]:
     registered = {
         dotted(call.args[0])
         for call in scope.calls
-        if isinstance(call.func, ast.Attribute)
-        and call.func.attr == "register_generator_state"
-        and call.args
+        if method_name(call) == "register_generator_state" and call.args
     }
     for capture in scope.captures:
         for node in capture.nodes:
@@ -205,20 +202,14 @@ def _unordered(scope: Scope, capture: Capture, block: ast.With, stream: str) -> 
 
 
 def _waits(node: ast.AST, stream: str) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("wait_stream", "wait_event", "wait")
-        and (dotted(node.func.value) == stream or node.func.attr == "wait")
-    )
+    waiting = receiver(node, ("wait_stream", "wait_event"))
+    return method_name(node) == "wait" or (waiting is not None and dotted(waiting) == stream)
 
 
 def _waited_for(node: ast.AST, stream: str) -> bool:
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return False
-    if node.func.attr in ("wait_event", "wait"):
-        return True
-    return node.func.attr == "wait_stream" and dotted(argument(node, 0, "stream")) == stream
+    if isinstance(node, ast.Call) and method_name(node) == "wait_stream":
+        return dotted(argument(node, 0, "stream")) == stream
+    return method_name(node) in ("wait_event", "wait")
 
 
 def _syncs(scope: Scope, node: ast.AST) -> bool:
@@ -322,7 +313,7 @@ def _early_hooks(scope: Scope) -> Iterator[Event]:
         if not keys:
             continue
         for call in scope.calls:
-            key = dotted(receiver(call, *_HOOKS))
+            key = dotted(receiver(call, _HOOKS))
             if key is None or key not in keys or start(call) > start(graphing):
                 continue
             if not _removes_hooks(scope, call, graphing):
@@ -332,7 +323,7 @@ def _early_hooks(scope: Scope) -> Iterator[Event]:
 
 def _removes_hooks(scope: Scope, hook: ast.Call, graphing: ast.Call) -> bool:
     return any(
-        receiver(call, "remove") is not None and start(hook) < start(call) < start(graphing)
+        receiver(call, ("remove",)) is not None and start(hook) < start(call) < start(graphing)
         for call in scope.calls
     )
 
@@ -370,7 +361,7 @@ def _released(scope: Scope, capture: Capture, call: ast.Call) -> bool:
             return True
         if any(key == capture.graph for key, _ in bindings(node)):
             return True
-        if dotted(receiver(node, "reset")) == capture.graph:
+        if dotted(receiver(node, ("reset",))) == capture.graph:
             return True
     return False
 

@@ -11,13 +11,12 @@ from pygraph_lint.analysis.capture_scopes import (
     bindings,
     end,
     make_event,
-    receiver,
     start,
     targets_of,
 )
 from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.names import own_nodes
-from pygraph_lint.analysis.nodes import dotted, is_constant, source_of
+from pygraph_lint.analysis.nodes import dotted, is_constant, receiver, source_of
 
 
 def kept_outputs(scope: Scope) -> Iterator[Event]:
@@ -91,12 +90,8 @@ def _dict_like(target: ast.Subscript) -> str | None:
 
 def _unwrapped(node: ast.expr) -> ast.expr:
     """``y`` for ``y.detach()``: another tensor object over the same memory."""
-    while (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("detach", "view", "squeeze", "unsqueeze")
-    ):
-        node = node.func.value
+    while (inner := receiver(node, ("detach", "view", "squeeze", "unsqueeze"))) is not None:
+        node = inner
     return node
 
 
@@ -131,7 +126,7 @@ def _replayed_outputs(scope: Scope, nodes: list[ast.AST]) -> dict[str, str]:
 
 
 def _replay_of(node: ast.AST) -> str | None:
-    return dotted(receiver(node, "replay"))
+    return dotted(receiver(node, ("replay",)))
 
 
 def rebound_inputs(scope: Scope) -> Iterator[Event]:

@@ -335,13 +335,6 @@ def _decorated(body: list[ast.stmt], names: Names) -> dict[str, Made]:
     return made
 
 
-def receiver(node: ast.AST, *methods: str) -> ast.expr | None:
-    """What a method is called on, if ``node`` is a call of one of ``methods``."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return None
-    return node.func.value if node.func.attr in methods else None
-
-
 def start(node: ast.AST) -> tuple[int, int]:
     return (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
 

@@ -8,7 +8,7 @@ from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import NEVER, Need, Needs
 from pygraph_lint.analysis.literals import How, Test, Tested, asks_for_none, comparison
-from pygraph_lint.analysis.nodes import dotted, source_of, span_of, walk
+from pygraph_lint.analysis.nodes import dotted, receiver, source_of, span_of, walk
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_tensor
 from pygraph_lint.analysis.told_apart import told_apart
@@ -217,10 +217,10 @@ def _counts(state: State, node: ast.expr) -> bool:
     counted: ast.expr | None = None
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute):
         counted = node.value.value if node.value.attr == "shape" else None
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        counted = node.func.value if node.func.attr in ("numel", "nelement", "size") else None
     elif isinstance(node, ast.Call) and state.qualified(node.func) == "builtins.len" and node.args:
         counted = node.args[0]
+    else:
+        counted = receiver(node, ("numel", "nelement", "size"))
     return counted is not None and state.ev_quiet(counted).is_tensor
 
 

@@ -25,7 +25,7 @@ from pygraph_lint.analysis.conditions import (
 from pygraph_lint.analysis.events import Needs
 from pygraph_lint.analysis.first_calls import runs_once, sets_up_below
 from pygraph_lint.analysis.model import FunctionFacts, Root
-from pygraph_lint.analysis.nodes import dotted, last_part, span_of, walk
+from pygraph_lint.analysis.nodes import dotted, last_part, method_name, span_of, walk
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_made
 from pygraph_lint.analysis.told_apart import remember
@@ -134,8 +134,7 @@ def _is_without_device(node: ast.If, outcome: bool) -> bool:
 
 
 def _moves_to_cuda(body: list[ast.stmt]) -> bool:
-    called = (each for statement in body for each in walk(statement) if isinstance(each, ast.Call))
-    return any(isinstance(each.func, ast.Attribute) and each.func.attr == "cuda" for each in called)
+    return any(method_name(each) == "cuda" for statement in body for each in walk(statement))
 
 
 def exec_while(state: State, node: ast.While) -> bool:

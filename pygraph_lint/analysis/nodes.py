@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from pygraph_lint.analysis.events import Span
@@ -195,9 +195,16 @@ def source_of(node: ast.AST, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def method_name(call: ast.Call) -> str:
-    """``mul`` of ``x.mul(y)``; empty where no attribute is called."""
-    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+def receiver(node: ast.AST | None, methods: Container[str]) -> ast.expr | None:
+    """``x`` of ``x.mul(y)``, where ``mul`` is one of some methods; None for other nodes."""
+    called = node.func if isinstance(node, ast.Call) else None
+    return called.value if isinstance(called, ast.Attribute) and called.attr in methods else None
+
+
+def method_name(node: ast.AST) -> str:
+    """``mul`` of ``x.mul(y)``; empty for other nodes."""
+    called = node.func if isinstance(node, ast.Call) else None
+    return called.attr if isinstance(called, ast.Attribute) else ""
 
 
 def keyword(call: ast.Call, name: str) -> ast.expr | None:

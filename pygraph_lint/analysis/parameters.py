@@ -12,7 +12,7 @@ from pygraph_lint.analysis.events import KEYWORDS, PLACES, Need
 from pygraph_lint.analysis.model import FunctionFacts
 from pygraph_lint.analysis.module import Module, kind_of_constant
 from pygraph_lint.analysis.names import FunctionNode
-from pygraph_lint.analysis.nodes import Body, children_but, source_of, walk
+from pygraph_lint.analysis.nodes import Body, children_but, is_constant, source_of, walk
 from pygraph_lint.analysis.passed import literal_defaults
 from pygraph_lint.analysis.symbols import symbol
 from pygraph_lint.analysis.values import Value
@@ -380,9 +380,7 @@ def _note_bound(
     facts.takes_tensors = bool(facts.arrays) or any(map(_is_of_tensors, env.values()))
     facts.defaults = (*literal_defaults(defaults), *_host_tensors(module, defaults))
     facts.switched_on = tuple(
-        name
-        for name, default in defaults.items()
-        if isinstance(default, ast.Constant) and default.value is True
+        name for name, default in defaults.items() if is_constant(default, True)
     )
 
 
@@ -406,7 +404,7 @@ def _typed(value: Value) -> str:
 
 def _is_none(default: ast.expr | None) -> bool:
     """Whether a parameter has no default, or None."""
-    return default is None or (isinstance(default, ast.Constant) and default.value is None)
+    return default is None or is_constant(default, None)
 
 
 def _defaults(arguments: ast.arguments, ordered: list[ast.arg]) -> dict[str, ast.expr]:

@@ -21,7 +21,7 @@ from pygraph_lint.analysis.definitions import FileDefinitions, NodeT, Scope
 from pygraph_lint.analysis.effects import Effects, EffectsOf
 from pygraph_lint.analysis.known import UNKNOWN, Known, ProjectView, Type, of_value
 from pygraph_lint.analysis.names import Names, imports_of
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import dotted, receiver
 from pygraph_lint.analysis.statement_graph import (
     FUNCTIONS,
     BindingKind,
@@ -266,9 +266,8 @@ class FileQueries:
         name = self.callee(call) or ""
         if name.startswith("torch.") and name.removeprefix("torch.") in _SHAPE_KEEPING_CALLS:
             return self.shaped_like(call.args[0]) if call.args else None
-        if name or not isinstance(call.func, ast.Attribute):
-            return None
-        return self.shaped_like(call.func.value) if call.func.attr in _SHAPE_KEEPING else None
+        keeping = None if name else receiver(call, _SHAPE_KEEPING)
+        return None if keeping is None else self.shaped_like(keeping)
 
     # -- definitions and order
 

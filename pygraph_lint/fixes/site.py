@@ -15,13 +15,14 @@ from typing import ClassVar
 import libcst as cst
 
 from pygraph_lint.analysis.known import Type
+from pygraph_lint.analysis.nodes import first_line
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.findings import Finding
 from pygraph_lint.fixes.build import Line, binds_loosely, grouped
 from pygraph_lint.fixes.conditions import with_parentheses
 from pygraph_lint.fixes.layout import wrap
 from pygraph_lint.fixes.proposal import Declined, Proposal
-from pygraph_lint.fixes.trees import File, first_line
+from pygraph_lint.fixes.trees import File
 
 
 @dataclass

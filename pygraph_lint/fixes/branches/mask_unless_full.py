@@ -12,6 +12,7 @@ import ast
 
 import libcst as cst
 
+from pygraph_lint.analysis.nodes import is_constant, method_name
 from pygraph_lint.fixes.build import bare
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
@@ -47,8 +48,7 @@ class MaskUnlessFull(Rewrite):
 
 def _forgets(statement: ast.stmt) -> bool:
     """``mask = None``."""
-    value = statement.value if isinstance(statement, ast.Assign) else None
-    return isinstance(value, ast.Constant) and value.value is None
+    return isinstance(statement, ast.Assign) and is_constant(statement.value, None)
 
 
 def _full(site: Site, node: ast.expr) -> bool:
@@ -64,8 +64,7 @@ def _reduction(site: Site, node: ast.expr, name: str) -> bool:
     called = site.ask.callee(node)
     if called == f"torch.{name}":
         return len(node.args) == 1
-    method = isinstance(node.func, ast.Attribute) and node.func.attr == name
-    return method and not node.args and called is None
+    return method_name(node) == name and not node.args and called is None
 
 
 def _has_full(site: Site, node: ast.expr) -> bool:

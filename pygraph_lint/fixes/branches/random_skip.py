@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import dotted, keyword
 from pygraph_lint.fixes.build import conjunction, expression, operand
 from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.factories import FLOATING_DTYPES
-from pygraph_lint.fixes.keywords import keyword
 from pygraph_lint.fixes.names import assigned_values, loads, own_nodes, pure, shared
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site

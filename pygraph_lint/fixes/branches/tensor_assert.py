@@ -13,6 +13,7 @@ import ast
 
 import libcst as cst
 
+from pygraph_lint.analysis.nodes import method_name, receiver
 from pygraph_lint.fixes.build import operand
 from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.site import Rewrite, Site
@@ -56,8 +57,8 @@ def _is_truth(site: Site, node: ast.expr) -> bool:
     comparison with a tensor on a side, or whether all or any are true.
     """
     asked = _item(node) or node
-    if isinstance(asked, ast.Call) and isinstance(asked.func, ast.Attribute):
-        return asked.func.attr in ("all", "any") and site.ask.is_tensor(asked)
+    if method_name(asked):
+        return method_name(asked) in ("all", "any") and site.ask.is_tensor(asked)
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         return False
     sides = (node.left, node.comparators[0])
@@ -67,9 +68,7 @@ def _is_truth(site: Site, node: ast.expr) -> bool:
 
 def _item(node: ast.AST) -> ast.expr | None:
     """``t`` of ``t.item()``."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.args:
-        return None
-    return node.func.value if node.func.attr == "item" else None
+    return receiver(node, ("item",)) if not getattr(node, "args", ()) else None
 
 
 def _on_device(site: Site, node: ast.expr) -> cst.BaseExpression:

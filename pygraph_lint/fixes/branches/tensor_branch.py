@@ -15,6 +15,7 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.known import Known, Type
+from pygraph_lint.analysis.nodes import method_name
 from pygraph_lint.fixes.build import Line, assign, call, conjunction, expression, grouped
 from pygraph_lint.fixes.calm import ONE, SINGLE, alike, made_tensor, shape_of
 from pygraph_lint.fixes.conditions import operands
@@ -104,8 +105,7 @@ def _joined(function: str, parts: list[cst.BaseExpression]) -> cst.BaseExpressio
 
 
 def _is_question(node: ast.expr) -> bool:
-    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    return named and node.func.attr in ("any", "all", "isnan", "isinf", "isfinite")  # type: ignore[attr-defined]
+    return method_name(node) in ("any", "all", "isnan", "isinf", "isfinite")
 
 
 # -- the arms
