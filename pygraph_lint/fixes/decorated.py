@@ -25,7 +25,7 @@ from pygraph_lint.fixes.site import Site
 def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:
     """The function around the finding, which is made once, and the class or module around it."""
     function = site.function
-    around = site.parent(function) if function is not None else None
+    around = site.ask.parent(function) if function is not None else None
     if not isinstance(function, ast.FunctionDef) or around is None:
         raise Declined("not inside a plain function")
     site.expect_compiler()

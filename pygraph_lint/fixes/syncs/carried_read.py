@@ -36,7 +36,7 @@ class CarriedRead(Rewrite):
         read, function = site.path[-1], site.function
         if not isinstance(read, ast.Call) or not isinstance(function, ast.FunctionDef):
             raise Declined
-        owner, given = site.parent(function), isinstance(site.ask.parent(read), ast.IfExp)
+        owner, given = site.ask.parent(function), isinstance(site.ask.parent(read), ast.IfExp)
         if not isinstance(owner, ast.ClassDef) or given or not _is_read(read):
             raise Declined
         found: set[str] = set()
