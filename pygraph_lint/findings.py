@@ -94,11 +94,6 @@ class Finding:
     view: ProjectView = field(default=ProjectView(), compare=False, repr=False)
 
     @property
-    def own(self) -> frozenset[str]:
-        """The functions and classes of the file that no other file can mean."""
-        return self.view.private
-
-    @property
     def sort_key(self) -> tuple[str, int, int, str]:
         """Order of reports: by file, then position, then code."""
         return (self.filename, self.location.row, self.location.column, self.code)

@@ -25,7 +25,7 @@ from pygraph_lint.analysis.conditions import (
 from pygraph_lint.analysis.events import Needs
 from pygraph_lint.analysis.first_calls import runs_once, sets_up_below
 from pygraph_lint.analysis.model import FunctionFacts, Root
-from pygraph_lint.analysis.nodes import dotted, last_part, method_name, span_of, walk
+from pygraph_lint.analysis.nodes import dotted, last_part, method_name, span_of, walk, without_not
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_made
 from pygraph_lint.analysis.told_apart import remember
@@ -112,8 +112,7 @@ def _is_for_watching(test: ast.expr, outcome: bool) -> bool:
     """Whether a condition that comes out so asks for messages or figures about the run:
     ``if self.verbose:``.
     """
-    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test, outcome = test.operand, not outcome
+    test, outcome = without_not(test, outcome)
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) and outcome:
         return any(_is_for_watching(each, True) for each in test.values)
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Gt, ast.GtE)):

@@ -6,7 +6,7 @@ import ast
 from typing import NamedTuple
 
 from pygraph_lint.analysis.literals import asks_for_none
-from pygraph_lint.analysis.nodes import always_run, dotted, walk
+from pygraph_lint.analysis.nodes import always_run, dotted, walk, without_not
 from pygraph_lint.analysis.state import State
 
 
@@ -45,8 +45,7 @@ def _ending(state: State, test: ast.expr, holds: bool) -> _Ending | None:
     """What ends a condition that comes out as said; None where nothing that outlives the call
     does.
     """
-    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test, holds = test.operand, not holds
+    test, holds = without_not(test, holds)
     of_none = asks_for_none(test)
     if of_none is not None and isinstance(test, ast.Compare):
         return _of_missing(state, test.left) if of_none is holds else None

@@ -217,6 +217,30 @@ def is_constant(node: ast.AST | None, value: object) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
+def negated(node: ast.AST | None) -> ast.expr | None:
+    """``x`` of ``not x``; None for other nodes."""
+    return node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) else None
+
+
+def without_not(node: ast.expr, outcome: bool) -> tuple[ast.expr, bool]:
+    """What is left of a condition without ``not`` in front, and how it comes out then."""
+    while (inner := negated(node)) is not None:
+        node, outcome = inner, not outcome
+    return node, outcome
+
+
+def compared(node: ast.AST) -> tuple[ast.expr, ast.cmpop, ast.expr] | None:
+    """The parts of a comparison of two; None for other nodes."""
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+        return None
+    return node.left, node.ops[0], node.comparators[0]
+
+
+def is_zero(node: ast.AST) -> bool:
+    """Whether an expression is the number 0, written out."""
+    return isinstance(node, ast.Constant) and node.value == 0
+
+
 def first_line(definition: ast.stmt | ast.excepthandler) -> int:
     """The line on which a statement begins, decorators included."""
     decorators: list[ast.expr] = getattr(definition, "decorator_list", [])

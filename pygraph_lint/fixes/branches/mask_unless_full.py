@@ -12,7 +12,7 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import is_constant, method_name
+from pygraph_lint.analysis.nodes import is_constant, method_name, negated
 from pygraph_lint.fixes.build import bare
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
@@ -53,9 +53,8 @@ def _forgets(statement: ast.stmt) -> bool:
 
 def _full(site: Site, node: ast.expr) -> bool:
     """``torch.all(mask == 1)``, ``(mask == 1).all()``, ``mask.all()``, ``not mask.any()``."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return _reduction(site, node.operand, "any")
-    return _reduction(site, node, "all")
+    inner = negated(node)
+    return _reduction(site, node, "all") if inner is None else _reduction(site, inner, "any")
 
 
 def _reduction(site: Site, node: ast.expr, name: str) -> bool:

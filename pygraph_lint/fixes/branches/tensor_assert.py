@@ -13,7 +13,7 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import method_name, receiver
+from pygraph_lint.analysis.nodes import compared, method_name, receiver
 from pygraph_lint.fixes.build import operand
 from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.site import Rewrite, Site
@@ -59,11 +59,9 @@ def _is_truth(site: Site, node: ast.expr) -> bool:
     asked = _item(node) or node
     if method_name(asked):
         return method_name(asked) in ("all", "any") and site.ask.is_tensor(asked)
-    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
-        return False
-    sides = (node.left, node.comparators[0])
-    tensors = [_item(side) or side for side in sides]
-    return isinstance(node.ops[0], PLAIN) and any(map(site.ask.is_tensor, tensors))
+    left, operator, right = compared(node) or (node, None, node)
+    tensors = [_item(side) or side for side in (left, right)]
+    return isinstance(operator, PLAIN) and any(map(site.ask.is_tensor, tensors))
 
 
 def _item(node: ast.AST) -> ast.expr | None:
