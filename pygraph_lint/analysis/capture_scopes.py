@@ -17,6 +17,7 @@ from pygraph_lint.analysis.nodes import (
     source_of,
     span_of,
 )
+from pygraph_lint.analysis.statement_graph import parameters
 
 _GRAPH_CONTEXTS = ("torch.cuda.graph", "torch.cuda.graphs.graph")
 MAKERS = {
@@ -120,8 +121,6 @@ class Scope:
 
     def child(self, function: FunctionNode) -> Scope:
         """The scope of a function directly inside this one."""
-        arguments = function.args
-        given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         names = self.names.scope(function)
         outer = {**self.outer, **self.final, **_decorated(function.body, names)}
         return Scope(
@@ -129,7 +128,7 @@ class Scope:
             function.body,
             list(own_nodes(function)),
             outer,
-            frozenset(argument.arg for argument in given),
+            frozenset(each.arg for each in parameters(function)),
             self.classes,
             self.owner,
         )

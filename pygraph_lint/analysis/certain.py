@@ -10,7 +10,7 @@ from dataclasses import replace
 from pygraph_lint.analysis.asking import Asking
 from pygraph_lint.analysis.known import UNKNOWN, Known, Type
 from pygraph_lint.analysis.nodes import is_constant, method_name
-from pygraph_lint.analysis.statement_graph import FUNCTIONS, default_of
+from pygraph_lint.analysis.statement_graph import FUNCTIONS, defaults
 
 _PLAIN = (
     Type.NUMBER | Type.TEXT | Type.NONE | Type.SEQUENCE | Type.MAPPING | Type.DEVICE | Type.DTYPE
@@ -117,7 +117,7 @@ def _annotated(ask: Asking, node: ast.AST) -> str:
     function = ask.parent(node)
     while function is not None and not isinstance(function, FUNCTIONS):
         function = ask.parent(function)
-    default = None if function is None else default_of(function, node.arg)
+    default = None if function is None else defaults(function).get(node.arg)
     is_none = is_constant(default, None)
     kind = _ANNOTATED.get(note.id, "")
     return kind if not is_none and ask.qualified(note) == f"builtins.{kind}" else ""

@@ -164,24 +164,22 @@ def span_to(start: ast.AST, end: ast.AST) -> Span:
 
 def dotted(node: ast.AST | None) -> str | None:
     """``a.b.c`` as text when the expression is just that."""
-    parts: list[str] = []
+    root, path = root_and_path(node)
+    return f"{root.id}{path}" if isinstance(root, ast.Name) else None
+
+
+def root_and_path(node: ast.AST | None) -> tuple[ast.AST | None, str]:
+    """``a`` and the text ``.b.c`` of ``a.b.c``."""
+    path = ""
     while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
+        path = f".{node.attr}{path}"
         node = node.value
-    if isinstance(node, ast.Name):
-        parts.append(node.id)
-        return ".".join(reversed(parts))
-    return None
+    return node, path
 
 
 def last_part(node: ast.expr) -> str:
     """``c`` of ``a.b.c``; empty where the expression is anything else."""
-    root = node
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    if not isinstance(root, ast.Name):
-        return ""
-    return node.attr if isinstance(node, ast.Attribute) else root.id
+    return (dotted(node) or "").rpartition(".")[2]
 
 
 def short(name: str) -> str:

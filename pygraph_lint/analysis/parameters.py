@@ -14,6 +14,7 @@ from pygraph_lint.analysis.module import Module, kind_of_constant
 from pygraph_lint.analysis.names import FunctionNode
 from pygraph_lint.analysis.nodes import Body, children_but, is_constant, source_of, walk
 from pygraph_lint.analysis.passed import literal_defaults
+from pygraph_lint.analysis.statement_graph import defaults as defaults_of
 from pygraph_lint.analysis.symbols import symbol
 from pygraph_lint.analysis.values import Value
 
@@ -299,7 +300,7 @@ def bind_parameters(
     arguments = node.args
     positional = [*arguments.posonlyargs, *arguments.args]
     ordered = positional[1:] if self_name else positional
-    defaults = _defaults(arguments, ordered)
+    defaults = defaults_of(node)
     unknown: list[str] = []
     either: list[str] = []  # annotated as a number or a tensor
     for argument in (*ordered, *arguments.kwonlyargs):
@@ -405,16 +406,6 @@ def _typed(value: Value) -> str:
 def _is_none(default: ast.expr | None) -> bool:
     """Whether a parameter has no default, or None."""
     return default is None or is_constant(default, None)
-
-
-def _defaults(arguments: ast.arguments, ordered: list[ast.arg]) -> dict[str, ast.expr]:
-    defaults: dict[str, ast.expr] = {}
-    for argument, default in zip(reversed(ordered), reversed(arguments.defaults)):
-        defaults[argument.arg] = default
-    for argument, keyword_default in zip(arguments.kwonlyargs, arguments.kw_defaults):
-        if keyword_default is not None:
-            defaults[argument.arg] = keyword_default
-    return defaults
 
 
 def _declared(module: Module, function: str, argument: ast.arg, default: ast.expr | None) -> Value:

@@ -21,7 +21,7 @@ from pygraph_lint.analysis.definitions import FileDefinitions, NodeT, Scope
 from pygraph_lint.analysis.effects import Effects, EffectsOf
 from pygraph_lint.analysis.known import UNKNOWN, Known, ProjectView, Type, of_value
 from pygraph_lint.analysis.names import Names, imports_of
-from pygraph_lint.analysis.nodes import dotted, receiver
+from pygraph_lint.analysis.nodes import dotted, receiver, root_and_path
 from pygraph_lint.analysis.statement_graph import (
     FUNCTIONS,
     BindingKind,
@@ -105,15 +105,9 @@ class FileQueries:
         """What a name or a dotted expression stands for: ``torch.nn.functional.relu`` for
         ``F.relu``, ``builtins.len`` for ``len``; None for what is a value.
         """
-        root = node
-        attributes: list[str] = []
-        while isinstance(root, ast.Attribute):
-            attributes.append(root.attr)
-            root = root.value
-        if not isinstance(root, ast.Name):
-            return None
-        bound = self._stands_for(root)
-        return None if bound is None else ".".join([bound, *reversed(attributes)])
+        root, path = root_and_path(node)
+        bound = self._stands_for(root) if isinstance(root, ast.Name) else None
+        return None if bound is None else f"{bound}{path}"
 
     def _stands_for(self, name: ast.Name) -> str | None:
         if name not in self._meanings:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from pygraph_lint.analysis.definitions import FileDefinitions
 from pygraph_lint.analysis.nodes import dotted, is_constant, walk
-from pygraph_lint.analysis.statement_graph import default_of
+from pygraph_lint.analysis.statement_graph import defaults
 from pygraph_lint.fixes.names import all_nodes, loads, stored
 from pygraph_lint.fixes.site import Site
 
@@ -208,7 +208,7 @@ def _looped(site: Site, caller: ast.FunctionDef, call: ast.Call, given: ast.Name
 
 def defaults_to_none(function: ast.FunctionDef, parameter: str) -> bool:
     """Whether a parameter is None where it is not given."""
-    return is_constant(default_of(function, parameter), None)
+    return is_constant(defaults(function).get(parameter), None)
 
 
 def add_parameter(site: Site, function: ast.FunctionDef, name: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.nodes import dotted, last_part, method_name
-from pygraph_lint.analysis.statement_graph import FUNCTIONS, default_of
+from pygraph_lint.analysis.statement_graph import FUNCTIONS, defaults
 
 _FOLDED_FALSE = {name.rpartition(".")[2] for name in ops.FOLDED_FALSE} | ops.FOLDED_FALSE_NAMES
 _TENSORS = ("torch.Tensor", "Tensor")
@@ -63,5 +63,5 @@ def _is_size(node: ast.expr) -> bool:
 def _default(function: ast.AST, node: ast.expr, given: Collection[str]) -> ast.Constant | None:
     """The default of a parameter that is not given, where it is a constant."""
     named = isinstance(function, FUNCTIONS) and isinstance(node, ast.Name) and node.id not in given
-    default = default_of(function, node.id) if named else None  # type: ignore[arg-type,attr-defined]
+    default = defaults(function).get(node.id) if named else None  # type: ignore[arg-type,attr-defined]
     return default if isinstance(default, ast.Constant) else None
