@@ -239,7 +239,7 @@ def is_zero(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value == 0
 
 
-def first_line(definition: ast.stmt | ast.excepthandler) -> int:
+def first_line(definition: ast.stmt | ast.expr | ast.excepthandler) -> int:
     """The line on which a statement begins, decorators included."""
     decorators: list[ast.expr] = getattr(definition, "decorator_list", [])
     return min([definition.lineno, *(each.lineno for each in decorators)])

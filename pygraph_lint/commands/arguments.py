@@ -167,7 +167,7 @@ def _version(text: str) -> str:
     from pygraph_lint.files.settings import torch_version
 
     try:
-        return torch_version(text)
+        return str(torch_version(text))
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"must be {error}, not {text!r}") from None
 
