@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,14 @@ class Fix:
     rewrite: str = ""
     condition: str = ""
     rather: Fix | None = None
+
+    def with_newline(self, newline: str) -> Fix:
+        """The fix with its new lines ended the way a file ends its own."""
+        edits = (
+            replace(edit, content=re.sub(r"\r\n|\r|\n", newline, edit.content))
+            for edit in self.edits
+        )
+        return replace(self, edits=tuple(edits))
 
 
 @dataclass(frozen=True, slots=True)

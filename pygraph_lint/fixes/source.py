@@ -106,14 +106,8 @@ class Source:
 
     def location(self, offset: int) -> Location:
         """The Location of an offset."""
-        low, high = 0, len(self._starts) - 1
-        while low + 1 < high:
-            middle = (low + high) // 2
-            if self._starts[middle] <= offset:
-                low = middle
-            else:
-                high = middle
-        return Location(low + 1, offset - self._starts[low] + 1)
+        row = max(bisect.bisect_right(self._starts, offset, hi=len(self._starts) - 1), 1)
+        return Location(row, offset - self._starts[row - 1] + 1)
 
     def span(self, node: ast.AST) -> tuple[int, int]:
         """Start and end offset of a node that has a position."""

@@ -179,12 +179,9 @@ def name_of(gb_id: str) -> str:
 def _at(recorded: dict[str, list[str]], versions: tuple[str, ...], torch: str | None) -> list[str]:
     """The outcome on a version, or on the nearest one that was recorded."""
     wanted = versions[-1] if torch is None else torch
-    order = [version_numbers(version) for version in recorded]
-    below = [number for number in order if number <= version_numbers(wanted)]
-    chosen = max(below) if below else min(order)
-    return next(
-        outcome for version, outcome in recorded.items() if version_numbers(version) == chosen
-    )
+    outcomes = {version_numbers(version): outcome for version, outcome in recorded.items()}
+    below = [number for number in outcomes if number <= version_numbers(wanted)]
+    return outcomes[max(below) if below else min(outcomes)]
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
