@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 from pygraph_lint.analysis import ops
@@ -171,13 +172,9 @@ def loop(
         if enter():
             state.env = start
             break
-        joined = start
-        if not state.run(body):
-            joined = join_environments(joined, state.env)
-        for stopped in state.stops:
-            joined = join_environments(joined, stopped)
-        state.env = joined
-        if joined == start:
+        ends = [] if state.run(body) else [state.env]
+        state.env = reduce(join_environments, [*ends, *state.stops], start)
+        if state.env == start:
             break
         state.guards = guards
     state.stops, state.guards = outer_stops, guards
@@ -248,17 +245,13 @@ def exec_try(state: State, node: ast.Try) -> bool:
             results.append(state.env)
     state.env = after
     if not ended and node.orelse:
-        state.env = after
         if state.run(node.orelse):
             results = [result for result in results if result is not after]
             ends[0] = True
         else:
             results[0] = state.env
     if results:
-        joined = results[0]
-        for result in results[1:]:
-            joined = join_environments(joined, result)
-        state.env = joined
+        state.env = reduce(join_environments, results)
     return state.run(node.finalbody) or all(ends)
 
 
@@ -277,10 +270,7 @@ def exec_match(state: State, node: ast.Match) -> bool:
         if not state.run(case.body):
             results.append(state.env)
         state.guards = guards
-    joined = results[0]
-    for result in results[1:]:
-        joined = join_environments(joined, result)
-    state.env = joined
+    state.env = reduce(join_environments, results)
     return False
 
 
@@ -342,8 +332,5 @@ def join_environments(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Val
 
 def captures_with(node: ast.With, qualified: Callable[[ast.expr], str | None]) -> bool:
     """Whether a with statement captures a CUDA graph."""
-    for item in node.items:
-        expression = item.context_expr
-        if isinstance(expression, ast.Call) and qualified(expression.func) in ops.CAPTURES:
-            return True
-    return False
+    calls = (each.context_expr for each in node.items if isinstance(each.context_expr, ast.Call))
+    return any(qualified(each.func) in ops.CAPTURES for each in calls)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from pygraph_lint.analysis.nodes import compared, dotted
-from pygraph_lint.fixes.build import Line, call, conjunction, expression, inverted, operand
+from pygraph_lint.fixes.build import Line, call, conjunction, expression, inverted, joined, operand
 from pygraph_lint.fixes.clamp_bounds import Bounds, fits, is_number
 from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.factories import FLOATING_DTYPES
@@ -150,10 +150,7 @@ def _condition(site: Site, guard: _Guard) -> tuple[cst.BaseExpression, bool]:
             return as_tensor(site, test.operand), True
         return as_tensor(site, test), False
     parts = [operand(as_tensor(site, test)) for test in guard.tests]
-    result = parts[0]
-    for part in parts[1:]:
-        result = cst.BinaryOperation(left=result, operator=cst.BitAnd(), right=part)
-    return result, False
+    return joined(parts, cst.BitAnd()), False
 
 
 # -- what must hold

@@ -13,7 +13,7 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.nodes import is_constant, method_name, negated
-from pygraph_lint.fixes.build import bare
+from pygraph_lint.fixes.build import bare, joined
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -82,8 +82,4 @@ def _rest(site: Site, test: ast.expr) -> cst.BaseExpression | None:
     kept = [part for part in parts if part is not None]
     if not kept or (isinstance(test.op, ast.And) and len(kept) < len(parts)):
         return None
-    result = kept[0]
-    operator = cst.And() if isinstance(test.op, ast.And) else cst.Or()
-    for part in kept[1:]:
-        result = cst.BooleanOperation(left=result, operator=operator, right=part)
-    return result
+    return joined(kept, cst.And() if isinstance(test.op, ast.And) else cst.Or())

@@ -14,7 +14,7 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.nodes import compared, method_name, receiver
-from pygraph_lint.fixes.build import operand
+from pygraph_lint.fixes.build import joined, operand
 from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.site import Rewrite, Site
 from pygraph_lint.fixes.truths import PLAIN
@@ -42,14 +42,9 @@ class TensorAssert(Rewrite):
         site.safe_only_if(
             "compiled", False, "in compiled code the failure is a RuntimeError of the device"
         )
-        result = _on_device(site, parts[0])
-        for part in parts[1:]:
-            left, right = operand(result), operand(_on_device(site, part))
-            first = part is parts[1]
-            result = cst.BinaryOperation(
-                left=left if first else result, operator=cst.BitAnd(), right=right
-            )
-        site.put(node.test, result)
+        truths = [_on_device(site, part) for part in parts]
+        several = joined(map(operand, truths), cst.BitAnd())
+        site.put(node.test, several if len(truths) > 1 else truths[0])
 
 
 def _is_truth(site: Site, node: ast.expr) -> bool:

@@ -11,6 +11,7 @@ alone.
 from __future__ import annotations
 
 import ast
+from functools import partial, reduce
 
 import libcst as cst
 
@@ -98,10 +99,7 @@ def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
 
 
 def _joined(function: str, parts: list[cst.BaseExpression]) -> cst.BaseExpression:
-    result = parts[0]
-    for part in parts[1:]:
-        result = call(function, result, part)
-    return result
+    return reduce(partial(call, function), parts)
 
 
 def _is_question(node: ast.expr) -> bool:
