@@ -107,28 +107,23 @@ def _scalers(scope: Scope) -> Iterator[Event]:
 
 
 def _steps(scope: Scope, capture: Capture, kind: str) -> Iterator[tuple[ast.Call, Made]]:
-    for node in capture.nodes:
-        made = scope.made(receiver(node, ("step",)))
-        if isinstance(node, ast.Call) and made is not None and made.kind == kind:
-            yield node, made
+    for call in capture.calls:
+        made = scope.made(receiver(call, ("step",)))
+        if made is not None and made.kind == kind:
+            yield call, made
 
 
 def _autocasts(scope: Scope) -> Iterator[Event]:
     for capture in scope.captures:
-        for block in scope.nodes:
-            if not isinstance(block, ast.With):
-                continue
+        for block, call in scope.contexts:
             outside = start(block) <= start(capture.block) and end(capture.block) <= end(block)
-            for item in block.items if outside else ():
-                call = item.context_expr
-                if block is capture.block and start(call) > start(capture.call):
-                    continue
-                if isinstance(call, ast.Call) and _caches_casts(scope, call):
-                    yield make_event(
-                        "capture.autocast-cache",
-                        call,
-                        f"the capture on line {capture.block.lineno} is inside this autocast",
-                    )
+            inside = block is capture.block and start(call) > start(capture.call)
+            if outside and not inside and _caches_casts(scope, call):
+                yield make_event(
+                    "capture.autocast-cache",
+                    call,
+                    f"the capture on line {capture.block.lineno} is inside this autocast",
+                )
 
 
 def _caches_casts(scope: Scope, call: ast.Call) -> bool:
@@ -151,39 +146,29 @@ def _generators(scope: Scope) -> Iterator[Event]:
         if method_name(call) == "register_generator_state" and call.args
     }
     for capture in scope.captures:
-        for node in capture.nodes:
-            if not isinstance(node, ast.Call):
-                continue
-            given = keyword(node, "generator")
+        for call in capture.calls:
+            given = keyword(call, "generator")
             made = scope.made(given)
-            if made is None or made.kind != "generator" or dotted(given) in registered:
-                continue
-            yield make_event(
-                "capture.generator",
-                node,
-                f"`{dotted(given)}` of line {made.call.lineno} is never registered with the graph",
-            )
+            if made is not None and made.kind == "generator" and dotted(given) not in registered:
+                line = made.call.lineno
+                reason = f"`{dotted(given)}` of line {line} is never registered with the graph"
+                yield make_event("capture.generator", call, reason)
 
 
 def _side_streams(scope: Scope) -> Iterator[Event]:
     for capture in scope.captures:
         own = dotted(argument(capture.call, 2, "stream"))
-        for block in scope.nodes:
-            if not isinstance(block, ast.With) or block is capture.block:
+        for block, call in scope.contexts:
+            asked = scope.is_call(call, "torch.cuda.stream", "torch.cuda.StreamContext")
+            if block is capture.block or not asked:
                 continue
-            for item in block.items:
-                call = item.context_expr
-                if not isinstance(call, ast.Call):
-                    continue
-                if not scope.is_call(call, "torch.cuda.stream", "torch.cuda.StreamContext"):
-                    continue
-                key = dotted(argument(call, 0, "stream"))
-                made = scope.made(argument(call, 0, "stream"))
-                if key is None or made is None or made.kind != "stream" or key == own:
-                    continue
-                reason = _unordered(scope, capture, block, key)
-                if reason:
-                    yield make_event("capture.side-stream", call, reason)
+            key = dotted(argument(call, 0, "stream"))
+            made = scope.made(argument(call, 0, "stream"))
+            if key is None or made is None or made.kind != "stream" or key == own:
+                continue
+            reason = _unordered(scope, capture, block, key)
+            if reason:
+                yield make_event("capture.side-stream", call, reason)
 
 
 def _unordered(scope: Scope, capture: Capture, block: ast.With, stream: str) -> str:
@@ -220,20 +205,14 @@ def _syncs(scope: Scope, node: ast.AST) -> bool:
 
 def _missing_warmups(scope: Scope) -> Iterator[Event]:
     for capture in scope.captures:
-        for call in capture.nodes:
-            if not isinstance(call, ast.Call):
+        for call in capture.calls:
+            key, made = dotted(call.func), scope.made(call.func)
+            if made is None or key not in scope.bound or not _untouched(scope, key, made, capture):
                 continue
-            made = scope.made(call.func)
-            if made is None or made.kind not in ("call", "compiled"):
-                continue
-            key = dotted(call.func)
-            if key not in scope.bound or not _untouched(scope, key, made, capture):
-                continue
+            reason = f"`{key}` of line {made.call.lineno} is first called in the capture"
             if made.kind == "compiled":
-                reason = f"`{key}` of line {made.call.lineno} is first called in the capture"
                 yield make_event("capture.first-compile", call, reason)
-            elif _is_module(scope, made):
-                reason = f"`{key}` of line {made.call.lineno} is first called in the capture"
+            elif made.kind == "call" and _is_module(scope, made):
                 yield make_event("capture.no-warmup", call, reason)
 
 
@@ -345,60 +324,40 @@ def _process_groups(scope: Scope) -> Iterator[Event]:
 
 
 def _is_collective(scope: Scope, capture: Capture) -> bool:
-    for node in capture.nodes:
-        if isinstance(node, ast.Call):
-            name = scope.names.resolve(node.func) or ""
-            if name.startswith("torch.distributed."):
-                return True
-    return False
+    names = (scope.names.resolve(call.func) or "" for call in capture.calls)
+    return any(name.startswith("torch.distributed.") for name in names)
 
 
 def _released(scope: Scope, capture: Capture, call: ast.Call) -> bool:
     for node in scope.nodes:
-        if not end(capture.block) < start(node) < start(call):
-            continue
-        if isinstance(node, ast.Delete) and any(dotted(t) == capture.graph for t in node.targets):
-            return True
-        if any(key == capture.graph for key, _ in bindings(node)):
-            return True
-        if dotted(receiver(node, ("reset",))) == capture.graph:
+        deleted = node.targets if isinstance(node, ast.Delete) else []
+        gone = [*map(dotted, deleted), *(key for key, _ in bindings(node))]
+        gone.append(dotted(receiver(node, ("reset",))))
+        if end(capture.block) < start(node) < start(call) and capture.graph in gone:
             return True
     return False
 
 
 def _user_pools(scope: Scope) -> Iterator[Event]:
-    for block in scope.nodes:
-        if not isinstance(block, ast.With):
+    for block, pool in scope.contexts:
+        if not scope.is_call(pool, "torch.cuda.use_mem_pool", "torch.cuda.memory.use_mem_pool"):
             continue
-        pools = [
-            item.context_expr
-            for item in block.items
-            if scope.is_call(
-                item.context_expr, "torch.cuda.use_mem_pool", "torch.cuda.memory.use_mem_pool"
-            )
-        ]
-        inside = [node for node in own_nodes(block) if isinstance(node, ast.Call)]
-        for call in inside if pools else ():
+        for call in (node for node in own_nodes(block) if isinstance(node, ast.Call)):
             made = scope.made(call.func)
             if made is not None and made.kind == "compiled" and made.graphs:
                 line = made.call.lineno
                 reason = f"`{dotted(call.func)}` is compiled with CUDA graphs on line {line}"
-                yield make_event("capture.user-pool", pools[0], reason)
+                yield make_event("capture.user-pool", pool, reason)
                 break
 
 
 def _synchronising(scope: Scope) -> Iterator[Event]:
     for capture in scope.captures:
-        for node in capture.nodes:
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-                continue
-            is_read = node.func.attr in _SYNC_METHODS and not node.args and not node.keywords
-            if is_read and scope.names.resolve(node.func) is None:
-                yield make_event(
-                    "capture.sync",
-                    node,
-                    f"inside the capture on line {capture.block.lineno}",
-                )
+        for call in capture.calls:
+            is_read = method_name(call) in _SYNC_METHODS and not call.args and not call.keywords
+            if is_read and scope.names.resolve(call.func) is None:
+                reason = f"inside the capture on line {capture.block.lineno}"
+                yield make_event("capture.sync", call, reason)
 
 
 _CHECKS: tuple[Callable[[Scope], Iterator[Event]], ...] = (

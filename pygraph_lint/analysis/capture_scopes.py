@@ -66,18 +66,17 @@ class Binding:
 
 @dataclass(frozen=True)
 class Capture:
-    """One ``with torch.cuda.graph(...)`` block."""
+    """One ``with torch.cuda.graph(...)`` block; ``call`` is the one of ``torch.cuda.graph``."""
 
     block: ast.With
-    item: ast.withitem
+    call: ast.Call
     graph: str | None
     nodes: tuple[ast.AST, ...]
 
-    @property
-    def call(self) -> ast.Call:
-        """The call of ``torch.cuda.graph``."""
-        assert isinstance(self.item.context_expr, ast.Call)
-        return self.item.context_expr
+    @cached_property
+    def calls(self) -> list[ast.Call]:
+        """Every call in the block."""
+        return [node for node in self.nodes if isinstance(node, ast.Call)]
 
     @cached_property
     def assigned(self) -> frozenset[str]:
@@ -168,18 +167,22 @@ class Scope:
     @cached_property
     def captures(self) -> list[Capture]:
         """The captures in this scope, in order."""
-        found = []
-        for node in self.nodes:
-            if isinstance(node, ast.With):
-                for item in node.items:
-                    call = item.context_expr
-                    if (
-                        isinstance(call, ast.Call)
-                        and self.names.resolve(call.func) in _GRAPH_CONTEXTS
-                    ):
-                        graph = dotted(argument(call, 0, "cuda_graph"))
-                        found.append(Capture(node, item, graph, tuple(own_nodes(node))))
-        return found
+        return [
+            Capture(block, call, dotted(argument(call, 0, "cuda_graph")), tuple(own_nodes(block)))
+            for block, call in self.contexts
+            if self.is_call(call, *_GRAPH_CONTEXTS)
+        ]
+
+    @cached_property
+    def contexts(self) -> list[tuple[ast.With, ast.Call]]:
+        """The calls that make context managers, each with its statement."""
+        return [
+            (node, item.context_expr)
+            for node in self.nodes
+            if isinstance(node, ast.With)
+            for item in node.items
+            if isinstance(item.context_expr, ast.Call)
+        ]
 
     @cached_property
     def calls(self) -> list[ast.Call]:
