@@ -85,6 +85,7 @@ class Session:
     def __init__(self, compare_every: int) -> None:
         self.project = OpenProject(load())
         self.compare_every = compare_every
+        self.shown: dict[Path, list[Finding]] = {}  # the files that are held, and their findings
         self.timed: list[dict[str, Any]] = []
         self.compared = 0
         self.different: list[str] = []
@@ -92,11 +93,11 @@ class Session:
     def run(self, path: Path, seed: int) -> None:
         """Open a file, make its edits, close it."""
         text = path.read_text()
-        self.project.open(path)
-        self.project.update(path, text)
+        self.shown[path] = []
+        self._update(path, text)
         for edit in edits(text, random.Random(seed)):
             before = time.process_time()
-            given = self.project.update(path, edit.text)
+            given = self._update(path, edit.text)
             spent = time.process_time() - before
             self.timed.append(
                 {
@@ -109,7 +110,17 @@ class Session:
             )
             if len(self.timed) % self.compare_every == 0:
                 self._compare(path, edit.text, given)
-        self.project.close(path)
+        self.project.take(path, None)
+        del self.shown[path]
+
+    def _update(self, path: Path, text: str) -> dict[Path, list[Finding]]:
+        """Take a text; gives the findings of its file, and those of others that are new."""
+        self.project.take(path, text)
+        order = sorted(self.shown, key=lambda each: each != path)
+        now = {each: self.project.findings(each) for each in order}
+        found = {each: new for each, new in now.items() if each == path or new != self.shown[each]}
+        self.shown.update(found)
+        return found
 
     def _compare(self, path: Path, text: str, given: dict[Path, list[Finding]]) -> None:
         for each, findings in given.items():

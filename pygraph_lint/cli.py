@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 
 from pygraph_lint.commands import arguments
@@ -23,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _finished(arguments.parse(sys.argv[1:] if argv is None else list(argv)))
 
 
-def _finished(given: arguments.Command) -> int:
+def _finished(given: Namespace) -> int:
     """Run what the command line asks for, errors shown; the exit code."""
     # Imported here, because `--version` and `--help` have no use for the rest.
     from pygraph_lint.errors import LintError
@@ -55,7 +56,7 @@ def command() -> int:
     """
     _open_closed_streams()
     given = arguments.parse(sys.argv[1:])
-    if isinstance(given, arguments.Check) and not given.watch:
+    if given.command == "check" and not given.watch:
         gc.disable()
     code = _finished(given)
     gc.freeze()
@@ -69,35 +70,36 @@ def _open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
-def _run(given: arguments.Command) -> int:
-    if isinstance(given, arguments.Check):
+def _run(given: Namespace) -> int:
+    if given.command == "check":
         from pygraph_lint.commands.check import check
 
-        return check(given)
-    if isinstance(given, arguments.Trace):
+        return check(arguments.options(arguments.Check, given))
+    if given.command == "trace":
         from pygraph_lint.commands.trace import trace
 
-        return trace(given)
-    if isinstance(given, arguments.Serve):
+        return trace(arguments.options(arguments.Trace, given))
+    if given.command == "server":
         from pygraph_lint.commands.server import server
 
         return server()
-    if isinstance(given, arguments.Configuration):
+    if given.command == "config":
         from pygraph_lint.commands.settings import explain
 
         return explain(given.key)
-    if isinstance(given, arguments.Clean):
+    if given.command == "clean":
         from pygraph_lint.commands.settings import clean
 
-        return clean(given.folder)
-    if isinstance(given, arguments.Complete):
+        return clean(given.cache_dir)
+    if given.command == "completion":
         from pygraph_lint.commands.completion import completion
 
         return completion(given.shell)
-    if isinstance(given, arguments.TestRules):
+    if given.command == "rule-test":
         from pygraph_lint.commands.own_rules import rule_test
 
         return rule_test(given.folders)
-    from pygraph_lint.commands import rule
+    from pygraph_lint.commands.rule import rule, rules
 
-    return rule.rules(given.form) if given.code is None else rule.rule(given.code, given.form)
+    form = given.output_format
+    return rules(form) if given.command == "rules" else rule(given.code, form)

@@ -1,12 +1,11 @@
 """A project held in memory for an editor: unsaved text goes in, findings come out.
 
-An editor server opens one ``OpenProject``, tells it of each change of a text, and shows what it
-gives back. The findings are those that a run of ``check`` would give if all texts were saved.
+An editor server opens one ``OpenProject`` and tells it of each change of a text. The findings are
+those that a run of ``check`` would give if all texts were saved.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,9 @@ from pygraph_lint.rules.catalogue import Rule
 from pygraph_lint.runner import Runner
 
 
-def _ignored(what: str, done: int, total: int) -> None:
-    """Tells nobody how far a check is."""
-
-
-def never() -> None:
-    """Does not stop a check."""
-
-
 class OpenProject:
-    """The open files of an editor, and their findings. It is not safe to use from several threads.
+    """The texts of an editor, and their findings, by absolute path. It is not safe to use from
+    several threads.
 
     Only what an edit can change is looked at again. A check is stopped by ``step``, which is called
     between its steps and may raise: what it raises comes out of the method, the text stays as it
@@ -38,68 +30,34 @@ class OpenProject:
         self,
         rules: Mapping[str, Rule],
         overrides: Mapping[str, Any] | None = None,
-        config: Path | None = None,
         cache_folder: Path | None = None,
-        step: Callable[[], None] = never,
-        progress: Callable[[str, int, int], None] = _ignored,
+        step: Callable[[], None] = lambda: None,
+        progress: Callable[[str, int, int], None] = lambda what, done, total: None,
     ) -> None:
-        """``overrides`` are settings by field name, ``config`` a settings file for all files,
-        ``cache_folder`` where facts of files are kept (None: nowhere). ``progress`` is told before
-        each step what is done, how much of it, and how much there is.
+        """``overrides`` are settings by field name, ``cache_folder`` is where facts of files are
+        kept (None: nowhere). ``progress`` is told before each step what is done, how much of it,
+        and how much there is.
 
         Raises SettingsError where the configuration is wrong.
         """
-        self._step = step
 
         def told(what: str, done: int, total: int) -> None:
             progress(what, done, total)
             step()
 
-        self.runner = Runner(rules, overrides or {}, config, cache_folder, progress=told)
-        self._shown: dict[Path, list[Finding]] = {}
-
-    @property
-    def files(self) -> list[Path]:
-        """The open files."""
-        return list(self._shown)
-
-    def open(self, path: Path) -> list[Finding]:
-        """Hold a file from now on, with its text on disk; gives its findings."""
-        path = Path(os.path.abspath(path))
-        self._shown[path] = self.findings(path)
-        return self._shown[path]
-
-    def close(self, path: Path) -> dict[Path, list[Finding]]:
-        """Hold a file no longer; its text is the one on disk again. Gives what ``update`` gives,
-        without the file itself.
-        """
-        path = Path(os.path.abspath(path))
-        self._shown.pop(path, None)
-        self.runner.forget_content(path)
-        return self._changed()
-
-    def update(self, path: Path, text: str | None) -> dict[Path, list[Finding]]:
-        """Take the text of a file, open or not, from the editor; None: from the disk, where it has
-        changed or gone.
-
-        Gives the findings of the file, if it is open, and those of each other open file whose
-        findings are no longer what was last given.
-        """
-        path = Path(os.path.abspath(path))
-        self.take(path, text)
-        return self._changed(path)
-
-    # --- the same in single steps, for a server that shows each file as soon as it is checked ---
+        self.runner = Runner(rules, overrides or {}, None, cache_folder, progress=told)
 
     def take(self, path: Path, text: str | None) -> None:
-        """Take the text of a file, by absolute path, as ``update`` does; nothing is checked."""
+        """Take the text of a file from now on; None: from the disk, where it has changed or gone.
+        Nothing is checked.
+        """
         if text is None:
             self.runner.forget_content(path)
         else:
             self.runner.replace_content({path: self._encoded(path, text)})
 
     def findings(self, path: Path) -> list[Finding]:
-        """The findings of a file, by absolute path."""
+        """The findings of a file."""
         return self.runner.check([path])
 
     def source(self, path: Path) -> Source:
@@ -124,19 +82,6 @@ class OpenProject:
         finally:
             self.runner.replace_content({path: held})
         return decode(after[path]).text if path in after else self.source(path).text
-
-    def _changed(self, edited: Path | None = None) -> dict[Path, list[Finding]]:
-        """The findings of the file that was edited, and those of other open files that are new."""
-        order = sorted(self._shown, key=lambda path: path != edited)
-        now: dict[Path, list[Finding]] = {}
-        for path in order:
-            self._step()
-            now[path] = self.findings(path)
-        found = {
-            path: new for path, new in now.items() if path == edited or new != self._shown[path]
-        }
-        self._shown.update(found)
-        return found
 
     def _encoded(self, path: Path, text: str) -> bytes:
         """A text in the encoding that the file has."""

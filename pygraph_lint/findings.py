@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,14 @@ class Fix:
     condition: str = ""
     rather: Fix | None = None
 
+    def with_newline(self, newline: str) -> Fix:
+        """The fix with its new lines ended the way a file ends its own."""
+        edits = (
+            replace(edit, content=re.sub(r"\r\n|\r|\n", newline, edit.content))
+            for edit in self.edits
+        )
+        return replace(self, edits=tuple(edits))
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -92,11 +101,6 @@ class Finding:
     event: Event | None = field(default=None, compare=False)
     fix: Fix | None = field(default=None, compare=False)
     view: ProjectView = field(default=ProjectView(), compare=False, repr=False)
-
-    @property
-    def own(self) -> frozenset[str]:
-        """The functions and classes of the file that no other file can mean."""
-        return self.view.private
 
     @property
     def sort_key(self) -> tuple[str, int, int, str]:

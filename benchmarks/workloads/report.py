@@ -100,7 +100,7 @@ def _answer(rows: list[Row], content: dict[str, Any]) -> str:
             f"It has {over_stock:.2f}x that of `reduce-overhead` on the {len(stock)} that "
             "`reduce-overhead` can run."
         )
-    text.append(_notes("all")["version"])
+    text.append(summary.measured_with(rows))
     text.append(
         "Gains are large where the GPU waits for the host, as in decoding at batch 1, and small "
         "where the GPU is always busy. [Benchmarks in detail](benchmarks-details.md) says where "

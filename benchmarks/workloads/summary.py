@@ -32,7 +32,8 @@ class Row:
     """One workload. ``failures`` says in words why a variant has no time, or that its answer is
     wrong. ``parts`` are the times of the last run in which variants had a part switched off, with
     the ``remark`` that was put into it by hand; ``runs`` those of all runs that count, in order.
-    ``note`` is the remark of the run that is shown. ``repeats``: how many times faster pygraph was
+    ``note`` is the remark of the run that is shown, ``commit`` the code that it measured (empty for
+    version 0.1). ``repeats``: how many times faster pygraph was
     than reduce-overhead in each run without a remark.
     """
 
@@ -49,6 +50,7 @@ class Row:
     runs: list[dict[str, Timed]]
     repeat_change: float | None
     note: str
+    commit: str
     repeats: list[float]
 
     def ratio(self, slow: str, fast: str) -> float | None:
@@ -139,10 +141,25 @@ class Row:
 
 def rows(content: dict[str, Any]) -> list[Row]:
     """A row for each workload of the file, in the file's order."""
-    return [_row(name, part) for name, part in content["workloads"].items()]
+    environments = content["environments"]
+    return [_row(name, part, environments) for name, part in content["workloads"].items()]
 
 
-def _row(name: str, part: dict[str, Any]) -> Row:
+def measured_with(rows: list[Row]) -> str:
+    """A sentence: which version of the code the times are of."""
+    parts = []
+    for commit in sorted({row.commit for row in rows}, reverse=True):
+        names = [row.name for row in rows if row.commit == commit]
+        code = f"commit {commit}" if commit else "version 0.1"
+        alone = len(names) == len(rows)
+        few = (
+            f" ({', '.join(f'`{name}`' for name in names)})" if not alone and len(names) < 7 else ""
+        )
+        parts.append(f"{'All' if alone else len(names)} were timed with {code}{few}")
+    return f"{', '.join(parts)}."
+
+
+def _row(name: str, part: dict[str, Any], environments: list[dict[str, Any]]) -> Row:
     runs = [run for run in part["timings"] if run.get("timed") and not run.get("disturbed")]
     best = max(reversed(runs), key=_completeness, default={})
     partial = [run for run in runs if set(run["timed"]) - _USUAL]
@@ -160,8 +177,14 @@ def _row(name: str, part: dict[str, Any]) -> Row:
         runs=[_times(run) for run in runs],
         repeat_change=_repeat_change(runs),
         note=best.get("remark", ""),
+        commit=_commit(best, environments),
         repeats=_repeats([_times(run) for run in runs if not run.get("remark")]),
     )
+
+
+def _commit(run: dict[str, Any], environments: list[dict[str, Any]]) -> str:
+    index = run.get("environment")
+    return "" if index is None else environments[index].get("commit", "")
 
 
 def last_run(

@@ -6,6 +6,7 @@ import ast
 
 from pygraph_lint.analysis.names import FunctionNode, Names
 from pygraph_lint.analysis.nodes import walk
+from pygraph_lint.analysis.statement_graph import parameters
 
 _CACHES = ("functools.lru_cache", "functools.cache")
 
@@ -36,8 +37,7 @@ def keeps_answer(node: FunctionNode, names: Names) -> bool:
     """Whether a function takes no arguments and, cached, gives the same object each time."""
     if len(node.decorator_list) != 1:
         return False  # another decorator may run code, or give something else, in each call
-    taken = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-    if taken or node.args.vararg or node.args.kwarg or isinstance(node, ast.AsyncFunctionDef):
+    if parameters(node) or isinstance(node, ast.AsyncFunctionDef):
         return False
     decorator = node.decorator_list[0]
     inner = decorator.func if isinstance(decorator, ast.Call) else decorator

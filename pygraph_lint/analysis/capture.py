@@ -20,16 +20,13 @@ from pygraph_lint.analysis.capture_scopes import (
     bindings,
     end,
     is_load,
-    key_of,
     make_event,
-    own_nodes,
-    receiver,
     scopes,
     start,
 )
 from pygraph_lint.analysis.events import Event
-from pygraph_lint.analysis.names import Names
-from pygraph_lint.analysis.nodes import walk
+from pygraph_lint.analysis.names import Names, own_nodes
+from pygraph_lint.analysis.nodes import dotted, is_constant, keyword, method_name, receiver, walk
 
 MENTIONS = (
     "cuda.graph",
@@ -78,7 +75,7 @@ def capture_events(tree: ast.Module, names: Names) -> list[Event]:
     """Every ``capture.*`` event of a module, by position. ``names`` are the module's bindings."""
     module = Scope.of_module(tree, names)
     found: list[Event] = []
-    for scope in scopes(module, tree.body):
+    for scope in scopes(module):
         for check in _CHECKS:
             found.extend(check(scope))
     return sorted(set(found), key=lambda event: (event.span, event.kind))
@@ -110,28 +107,23 @@ def _scalers(scope: Scope) -> Iterator[Event]:
 
 
 def _steps(scope: Scope, capture: Capture, kind: str) -> Iterator[tuple[ast.Call, Made]]:
-    for node in capture.nodes:
-        made = scope.made(receiver(node, "step"))
-        if isinstance(node, ast.Call) and made is not None and made.kind == kind:
-            yield node, made
+    for call in capture.calls:
+        made = scope.made(receiver(call, ("step",)))
+        if made is not None and made.kind == kind:
+            yield call, made
 
 
 def _autocasts(scope: Scope) -> Iterator[Event]:
     for capture in scope.captures:
-        for block in scope.nodes:
-            if not isinstance(block, ast.With):
-                continue
+        for block, call in scope.contexts:
             outside = start(block) <= start(capture.block) and end(capture.block) <= end(block)
-            for item in block.items if outside else ():
-                call = item.context_expr
-                if block is capture.block and start(call) > start(capture.call):
-                    continue
-                if isinstance(call, ast.Call) and _caches_casts(scope, call):
-                    yield make_event(
-                        "capture.autocast-cache",
-                        call,
-                        f"the capture on line {capture.block.lineno} is inside this autocast",
-                    )
+            inside = block is capture.block and start(call) > start(capture.call)
+            if outside and not inside and _caches_casts(scope, call):
+                yield make_event(
+                    "capture.autocast-cache",
+                    call,
+                    f"the capture on line {capture.block.lineno} is inside this autocast",
+                )
 
 
 def _caches_casts(scope: Scope, call: ast.Call) -> bool:
@@ -149,46 +141,34 @@ def _caches_casts(scope: Scope, call: ast.Call) -> bool:
 
 def _generators(scope: Scope) -> Iterator[Event]:
     registered = {
-        key_of(call.args[0])
+        dotted(call.args[0])
         for call in scope.calls
-        if isinstance(call.func, ast.Attribute)
-        and call.func.attr == "register_generator_state"
-        and call.args
+        if method_name(call) == "register_generator_state" and call.args
     }
     for capture in scope.captures:
-        for node in capture.nodes:
-            if not isinstance(node, ast.Call):
-                continue
-            given = argument(node, 99, "generator")
+        for call in capture.calls:
+            given = keyword(call, "generator")
             made = scope.made(given)
-            if made is None or made.kind != "generator" or key_of(given) in registered:
-                continue
-            yield make_event(
-                "capture.generator",
-                node,
-                f"`{key_of(given)}` of line {made.call.lineno} is never registered with the graph",
-            )
+            if made is not None and made.kind == "generator" and dotted(given) not in registered:
+                line = made.call.lineno
+                reason = f"`{dotted(given)}` of line {line} is never registered with the graph"
+                yield make_event("capture.generator", call, reason)
 
 
 def _side_streams(scope: Scope) -> Iterator[Event]:
     for capture in scope.captures:
-        own = key_of(argument(capture.call, 2, "stream"))
-        for block in scope.nodes:
-            if not isinstance(block, ast.With) or block is capture.block:
+        own = dotted(argument(capture.call, 2, "stream"))
+        for block, call in scope.contexts:
+            asked = scope.is_call(call, "torch.cuda.stream", "torch.cuda.StreamContext")
+            if block is capture.block or not asked:
                 continue
-            for item in block.items:
-                call = item.context_expr
-                if not isinstance(call, ast.Call):
-                    continue
-                if not scope.is_call(call, "torch.cuda.stream", "torch.cuda.StreamContext"):
-                    continue
-                key = key_of(argument(call, 0, "stream"))
-                made = scope.made(argument(call, 0, "stream"))
-                if key is None or made is None or made.kind != "stream" or key == own:
-                    continue
-                reason = _unordered(scope, capture, block, key)
-                if reason:
-                    yield make_event("capture.side-stream", call, reason)
+            key = dotted(argument(call, 0, "stream"))
+            made = scope.made(argument(call, 0, "stream"))
+            if key is None or made is None or made.kind != "stream" or key == own:
+                continue
+            reason = _unordered(scope, capture, block, key)
+            if reason:
+                yield make_event("capture.side-stream", call, reason)
 
 
 def _unordered(scope: Scope, capture: Capture, block: ast.With, stream: str) -> str:
@@ -207,44 +187,32 @@ def _unordered(scope: Scope, capture: Capture, block: ast.With, stream: str) -> 
 
 
 def _waits(node: ast.AST, stream: str) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("wait_stream", "wait_event", "wait")
-        and (key_of(node.func.value) == stream or node.func.attr == "wait")
-    )
+    waiting = receiver(node, ("wait_stream", "wait_event"))
+    return method_name(node) == "wait" or (waiting is not None and dotted(waiting) == stream)
 
 
 def _waited_for(node: ast.AST, stream: str) -> bool:
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return False
-    if node.func.attr in ("wait_event", "wait"):
-        return True
-    return node.func.attr == "wait_stream" and key_of(argument(node, 0, "stream")) == stream
+    if isinstance(node, ast.Call) and method_name(node) == "wait_stream":
+        return dotted(argument(node, 0, "stream")) == stream
+    return method_name(node) in ("wait_event", "wait")
 
 
 def _syncs(scope: Scope, node: ast.AST) -> bool:
     if scope.is_call(node, "torch.cuda.synchronize", "torch.accelerator.synchronize"):
         return True
-    return isinstance(node, ast.Call) and key_of(node.func) == "synchronize"
+    return isinstance(node, ast.Call) and dotted(node.func) == "synchronize"
 
 
 def _missing_warmups(scope: Scope) -> Iterator[Event]:
     for capture in scope.captures:
-        for call in capture.nodes:
-            if not isinstance(call, ast.Call):
+        for call in capture.calls:
+            key, made = dotted(call.func), scope.made(call.func)
+            if made is None or key not in scope.bound or not _untouched(scope, key, made, capture):
                 continue
-            made = scope.made(call.func)
-            if made is None or made.kind not in ("call", "compiled"):
-                continue
-            key = key_of(call.func)
-            if key not in scope.bound or not _untouched(scope, key, made, capture):
-                continue
+            reason = f"`{key}` of line {made.call.lineno} is first called in the capture"
             if made.kind == "compiled":
-                reason = f"`{key}` of line {made.call.lineno} is first called in the capture"
                 yield make_event("capture.first-compile", call, reason)
-            elif _is_module(scope, made):
-                reason = f"`{key}` of line {made.call.lineno} is first called in the capture"
+            elif made.kind == "call" and _is_module(scope, made):
                 yield make_event("capture.no-warmup", call, reason)
 
 
@@ -255,7 +223,7 @@ def _untouched(scope: Scope, key: str, made: Made, capture: Capture) -> bool:
         if isinstance(node, ast.Attribute):
             heads[id(node.value)] = node.attr
     for node in scope.nodes:
-        if key_of(node) != key or not is_load(node):
+        if dotted(node) != key or not is_load(node):
             continue
         between = end(made.call) <= start(node) < start(capture.block)
         if between and heads.get(id(node)) not in _QUIET_METHODS:
@@ -303,8 +271,8 @@ def _reentrant_checkpoints(scope: Scope) -> Iterator[Event]:
             for call in walk(owner) if owner is not None else ():
                 if not isinstance(call, ast.Call) or not scope.is_call(call, *_CHECKPOINTS):
                     continue
-                if _is_true(argument(call, 99, "use_reentrant")):
-                    reason = f"`{key_of(given)}` is graphed on line {graphing.lineno}"
+                if is_constant(keyword(call, "use_reentrant"), True):
+                    reason = f"`{dotted(given)}` is graphed on line {graphing.lineno}"
                     yield make_event("capture.reentrant-checkpoint", call, reason)
 
 
@@ -318,17 +286,13 @@ def _graphed(scope: Scope, call: ast.Call) -> list[ast.expr]:
     return [given] if given is not None else []
 
 
-def _is_true(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True
-
-
 def _early_hooks(scope: Scope) -> Iterator[Event]:
     for graphing in scope.calls:
-        keys = {key_of(given) for given in _graphed(scope, graphing)}
+        keys = {dotted(given) for given in _graphed(scope, graphing)}
         if not keys:
             continue
         for call in scope.calls:
-            key = key_of(receiver(call, *_HOOKS))
+            key = dotted(receiver(call, _HOOKS))
             if key is None or key not in keys or start(call) > start(graphing):
                 continue
             if not _removes_hooks(scope, call, graphing):
@@ -338,7 +302,7 @@ def _early_hooks(scope: Scope) -> Iterator[Event]:
 
 def _removes_hooks(scope: Scope, hook: ast.Call, graphing: ast.Call) -> bool:
     return any(
-        receiver(call, "remove") is not None and start(hook) < start(call) < start(graphing)
+        receiver(call, ("remove",)) is not None and start(hook) < start(call) < start(graphing)
         for call in scope.calls
     )
 
@@ -360,60 +324,40 @@ def _process_groups(scope: Scope) -> Iterator[Event]:
 
 
 def _is_collective(scope: Scope, capture: Capture) -> bool:
-    for node in capture.nodes:
-        if isinstance(node, ast.Call):
-            name = scope.names.resolve(node.func) or ""
-            if name.startswith("torch.distributed."):
-                return True
-    return False
+    names = (scope.names.resolve(call.func) or "" for call in capture.calls)
+    return any(name.startswith("torch.distributed.") for name in names)
 
 
 def _released(scope: Scope, capture: Capture, call: ast.Call) -> bool:
     for node in scope.nodes:
-        if not end(capture.block) < start(node) < start(call):
-            continue
-        if isinstance(node, ast.Delete) and any(key_of(t) == capture.graph for t in node.targets):
-            return True
-        if any(key == capture.graph for key, _ in bindings(node)):
-            return True
-        if key_of(receiver(node, "reset")) == capture.graph:
+        deleted = node.targets if isinstance(node, ast.Delete) else []
+        gone = [*map(dotted, deleted), *(key for key, _ in bindings(node))]
+        gone.append(dotted(receiver(node, ("reset",))))
+        if end(capture.block) < start(node) < start(call) and capture.graph in gone:
             return True
     return False
 
 
 def _user_pools(scope: Scope) -> Iterator[Event]:
-    for block in scope.nodes:
-        if not isinstance(block, ast.With):
+    for block, pool in scope.contexts:
+        if not scope.is_call(pool, "torch.cuda.use_mem_pool", "torch.cuda.memory.use_mem_pool"):
             continue
-        pools = [
-            item.context_expr
-            for item in block.items
-            if scope.is_call(
-                item.context_expr, "torch.cuda.use_mem_pool", "torch.cuda.memory.use_mem_pool"
-            )
-        ]
-        inside = [node for node in own_nodes(block.body) if isinstance(node, ast.Call)]
-        for call in inside if pools else ():
+        for call in (node for node in own_nodes(block) if isinstance(node, ast.Call)):
             made = scope.made(call.func)
             if made is not None and made.kind == "compiled" and made.graphs:
                 line = made.call.lineno
-                reason = f"`{key_of(call.func)}` is compiled with CUDA graphs on line {line}"
-                yield make_event("capture.user-pool", pools[0], reason)
+                reason = f"`{dotted(call.func)}` is compiled with CUDA graphs on line {line}"
+                yield make_event("capture.user-pool", pool, reason)
                 break
 
 
 def _synchronising(scope: Scope) -> Iterator[Event]:
     for capture in scope.captures:
-        for node in capture.nodes:
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-                continue
-            is_read = node.func.attr in _SYNC_METHODS and not node.args and not node.keywords
-            if is_read and scope.names.resolve(node.func) is None:
-                yield make_event(
-                    "capture.sync",
-                    node,
-                    f"inside the capture on line {capture.block.lineno}",
-                )
+        for call in capture.calls:
+            is_read = method_name(call) in _SYNC_METHODS and not call.args and not call.keywords
+            if is_read and scope.names.resolve(call.func) is None:
+                reason = f"inside the capture on line {capture.block.lineno}"
+                yield make_event("capture.sync", call, reason)
 
 
 _CHECKS: tuple[Callable[[Scope], Iterator[Event]], ...] = (

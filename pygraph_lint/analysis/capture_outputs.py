@@ -10,16 +10,13 @@ from pygraph_lint.analysis.capture_scopes import (
     Scope,
     bindings,
     end,
-    is_none,
-    key_of,
     make_event,
-    own_nodes,
-    receiver,
-    short,
     start,
     targets_of,
 )
 from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.names import own_nodes
+from pygraph_lint.analysis.nodes import dotted, is_constant, receiver, source_of
 
 
 def kept_outputs(scope: Scope) -> Iterator[Event]:
@@ -34,7 +31,7 @@ def kept_outputs(scope: Scope) -> Iterator[Event]:
 
 
 def _kept_in_loop(scope: Scope, loop: ast.For | ast.AsyncFor | ast.While) -> Iterator[Event]:
-    nodes = list(own_nodes(loop.body))
+    nodes = list(own_nodes(loop))
     bound_inside = {key for node in [loop, *nodes] for key, _ in bindings(node)}
     outputs = _replayed_outputs(scope, nodes)
     for node in nodes:
@@ -68,7 +65,7 @@ def _carried(scope: Scope, node: ast.AST) -> Iterator[Event]:
         return
     bound = {key for key, _ in bindings(node)}
     given = [*node.value.args, *(keyword.value for keyword in node.value.keywords)]
-    if any(key_of(argument) in bound for argument in given):
+    if any(dotted(argument) in bound for argument in given):
         yield make_event("capture.kept-output", node.value, _overwritten(scope, node.value, {}))
 
 
@@ -76,7 +73,7 @@ def _kept_by(node: ast.AST) -> Iterator[tuple[ast.expr, str | None]]:
     """Values that a statement puts into a container, with the container's name."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         if node.func.attr in ("append", "appendleft", "add") and len(node.args) == 1:
-            yield node.args[0], key_of(node.func.value)
+            yield node.args[0], dotted(node.func.value)
     elif isinstance(node, ast.Assign):
         for target in node.targets:
             if isinstance(target, ast.Subscript):
@@ -88,23 +85,19 @@ def _dict_like(target: ast.Subscript) -> str | None:
     is_text = isinstance(target.slice, ast.JoinedStr) or (
         isinstance(target.slice, ast.Constant) and isinstance(target.slice.value, str)
     )
-    return key_of(target.value) if is_text else None
+    return dotted(target.value) if is_text else None
 
 
 def _unwrapped(node: ast.expr) -> ast.expr:
     """``y`` for ``y.detach()``: another tensor object over the same memory."""
-    while (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("detach", "view", "squeeze", "unsqueeze")
-    ):
-        node = node.func.value
+    while (inner := receiver(node, ("detach", "view", "squeeze", "unsqueeze"))) is not None:
+        node = inner
     return node
 
 
 def _overwritten(scope: Scope, node: ast.expr, outputs: dict[str, str]) -> str:
     """Why the next replay writes over ``node``'s memory, or an empty text."""
-    key = key_of(node)
+    key = dotted(node)
     if key is not None:
         return outputs.get(key, "")
     if not isinstance(node, ast.Call):
@@ -112,10 +105,11 @@ def _overwritten(scope: Scope, node: ast.expr, outputs: dict[str, str]) -> str:
     made = scope.made(node.func)
     if made is None:
         return ""
+    called, line = source_of(node.func), made.call.lineno
     if made.kind == "compiled" and made.graphs:
-        return f"`{short(node.func)}` is compiled with CUDA graphs on line {made.call.lineno}"
+        return f"`{called}` is compiled with CUDA graphs on line {line}"
     if made.kind == "graphed":
-        return f"`{short(node.func)}` was made by make_graphed_callables on line {made.call.lineno}"
+        return f"`{called}` was made by make_graphed_callables on line {line}"
     return ""
 
 
@@ -132,7 +126,7 @@ def _replayed_outputs(scope: Scope, nodes: list[ast.AST]) -> dict[str, str]:
 
 
 def _replay_of(node: ast.AST) -> str | None:
-    return key_of(receiver(node, "replay"))
+    return dotted(receiver(node, ("replay",)))
 
 
 def rebound_inputs(scope: Scope) -> Iterator[Event]:
@@ -146,12 +140,12 @@ def rebound_inputs(scope: Scope) -> Iterator[Event]:
                 continue
             if local and start(node) < end(capture.block):
                 continue
-            key = key_of(node.targets[0])
+            key = dotted(node.targets[0])
             if key is None or key in capture.assigned or not capture.is_argument(key):
                 continue
             if not local and (not key.startswith("self.") or scope.captures):
                 continue
-            if is_none(node.value) or not _replayed_unread(scope, capture, node, key):
+            if is_constant(node.value, None) or not _replayed_unread(scope, capture, node, key):
                 continue
             line = capture.block.lineno
             yield make_event(
@@ -168,6 +162,6 @@ def _replayed_unread(scope: Scope, capture: Capture, assign: ast.Assign, key: st
             continue
         if capture.graph is not None and _replay_of(node) == capture.graph:
             return True
-        if key_of(node) == key:
+        if dotted(node) == key:
             return False
     return False

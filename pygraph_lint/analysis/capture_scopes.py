@@ -7,9 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pygraph_lint.analysis.events import Event, Span
-from pygraph_lint.analysis.names import FunctionNode, Names
-from pygraph_lint.analysis.nodes import children
+from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.names import FunctionNode, Names, own_nodes
+from pygraph_lint.analysis.nodes import (
+    always_run,
+    dotted,
+    is_constant,
+    keyword,
+    source_of,
+    span_of,
+)
+from pygraph_lint.analysis.statement_graph import parameters
 
 _GRAPH_CONTEXTS = ("torch.cuda.graph", "torch.cuda.graphs.graph")
 MAKERS = {
@@ -58,18 +66,17 @@ class Binding:
 
 @dataclass(frozen=True)
 class Capture:
-    """One ``with torch.cuda.graph(...)`` block."""
+    """One ``with torch.cuda.graph(...)`` block; ``call`` is the one of ``torch.cuda.graph``."""
 
     block: ast.With
-    item: ast.withitem
+    call: ast.Call
     graph: str | None
     nodes: tuple[ast.AST, ...]
 
-    @property
-    def call(self) -> ast.Call:
-        """The call of ``torch.cuda.graph``."""
-        assert isinstance(self.item.context_expr, ast.Call)
-        return self.item.context_expr
+    @cached_property
+    def calls(self) -> list[ast.Call]:
+        """Every call in the block."""
+        return [node for node in self.nodes if isinstance(node, ast.Call)]
 
     @cached_property
     def assigned(self) -> frozenset[str]:
@@ -78,7 +85,7 @@ class Capture:
 
     def is_argument(self, key: str) -> bool:
         """Whether the block reads ``key`` other than to call it or to reach into it."""
-        used = [node for node in self.nodes if key_of(node) == key and is_load(node)]
+        used = [node for node in self.nodes if dotted(node) == key and is_load(node)]
         heads = set()
         for node in self.nodes:
             if isinstance(node, ast.Call):
@@ -92,7 +99,7 @@ class Capture:
 class Scope:
     """A function's or the module's own statements, and what its names hold.
 
-    ``nodes`` are in order of the source, nested functions and classes left out.
+    ``nodes`` are in order of the source, without what is in nested functions and classes.
     """
 
     names: Names
@@ -107,22 +114,20 @@ class Scope:
     def of_module(cls, tree: ast.Module, names: Names) -> Scope:
         """The module's own scope."""
         classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-        scope = cls(names, tree.body, list(own_nodes(tree.body)), classes=classes)
+        scope = cls(names, tree.body, list(own_nodes(tree)), classes=classes)
         scope.outer = _decorated(tree.body, names)
         return scope
 
     def child(self, function: FunctionNode) -> Scope:
         """The scope of a function directly inside this one."""
-        arguments = function.args
-        given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         names = self.names.scope(function)
         outer = {**self.outer, **self.final, **_decorated(function.body, names)}
         return Scope(
             names,
             function.body,
-            list(own_nodes(function.body)),
+            list(own_nodes(function)),
             outer,
-            frozenset(argument.arg for argument in given),
+            frozenset(each.arg for each in parameters(function)),
             self.classes,
             self.owner,
         )
@@ -130,7 +135,7 @@ class Scope:
     @cached_property
     def bound(self) -> dict[str, list[Binding]]:
         """Every assignment of names and attributes in this scope, in order."""
-        firm = {id(statement) for statement in _always_run(self.body)}
+        firm = {id(statement) for statement in always_run(self.body)}
         bound: dict[str, list[Binding]] = {}
         for node in self.nodes:
             for key, value in bindings(node):
@@ -162,18 +167,22 @@ class Scope:
     @cached_property
     def captures(self) -> list[Capture]:
         """The captures in this scope, in order."""
-        found = []
-        for node in self.nodes:
-            if isinstance(node, ast.With):
-                for item in node.items:
-                    call = item.context_expr
-                    if (
-                        isinstance(call, ast.Call)
-                        and self.names.resolve(call.func) in _GRAPH_CONTEXTS
-                    ):
-                        graph = key_of(argument(call, 0, "cuda_graph"))
-                        found.append(Capture(node, item, graph, tuple(own_nodes(node.body))))
-        return found
+        return [
+            Capture(block, call, dotted(argument(call, 0, "cuda_graph")), tuple(own_nodes(block)))
+            for block, call in self.contexts
+            if self.is_call(call, *_GRAPH_CONTEXTS)
+        ]
+
+    @cached_property
+    def contexts(self) -> list[tuple[ast.With, ast.Call]]:
+        """The calls that make context managers, each with its statement."""
+        return [
+            (node, item.context_expr)
+            for node in self.nodes
+            if isinstance(node, ast.With)
+            for item in node.items
+            if isinstance(item.context_expr, ast.Call)
+        ]
 
     @cached_property
     def calls(self) -> list[ast.Call]:
@@ -182,7 +191,7 @@ class Scope:
 
     def made(self, node: ast.AST | None) -> Made | None:
         """What the name or attribute ``node`` holds where it stands, if that came from a call."""
-        key = key_of(node)
+        key = dotted(node)
         if node is None or key is None:
             return None
         if key in self.bound:
@@ -211,24 +220,25 @@ class ClassFacts:
     captures: list[Capture] = field(default_factory=list)
 
 
-def scopes(scope: Scope, body: list[ast.stmt]) -> Iterator[Scope]:
+def scopes(scope: Scope) -> Iterator[Scope]:
     """``scope`` and every scope below it; methods know what their class shares."""
     yield scope
-    for node in _definitions(body):
+    for node in scope.nodes:
         if isinstance(node, ast.ClassDef):
             yield from _scopes_of_class(scope, node)
-        else:
-            yield from scopes(scope.child(node), node.body)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from scopes(scope.child(node))
 
 
 def _scopes_of_class(outer: Scope, node: ast.ClassDef) -> Iterator[Scope]:
-    inside = list(_definitions(node.body))
-    methods = [(each, outer.child(each)) for each in inside if not isinstance(each, ast.ClassDef)]
-    facts = _class_facts([scope for _, scope in methods])
-    for method, scope in methods:
-        scope.owner = facts
-        scope.outer.update(facts.made)
-        yield from scopes(scope, method.body)
+    inside = list(own_nodes(node))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    methods = [outer.child(each) for each in inside if isinstance(each, kinds)]
+    facts = _class_facts(methods)
+    for method in methods:
+        method.owner = facts
+        method.outer.update(facts.made)
+        yield from scopes(method)
     for each in inside:
         if isinstance(each, ast.ClassDef):
             yield from _scopes_of_class(outer, each)
@@ -240,7 +250,9 @@ def _class_facts(methods: list[Scope]) -> ClassFacts:
     for scope in methods:
         facts.captures.extend(scope.captures)
         for key, assigned in scope.bound.items():
-            if key.startswith("self.") and not all(is_none(each.value) for each in assigned):
+            if key.startswith("self.") and not all(
+                is_constant(each.value, None) for each in assigned
+            ):
                 bound.setdefault(key, []).append(scope)
     for key, assigning in bound.items():
         made = assigning[0].final.get(key)
@@ -249,51 +261,8 @@ def _class_facts(methods: list[Scope]) -> ClassFacts:
     return facts
 
 
-def _always_run(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements that run whenever the body does: not in a branch, a loop or a handler."""
-    for statement in body:
-        yield statement
-        if isinstance(statement, (ast.With, ast.AsyncWith, ast.Try)):
-            yield from _always_run(statement.body)
-
-
-def _definitions(body: list[ast.stmt]) -> Iterator[FunctionNode | ast.ClassDef]:
-    stack: list[ast.AST] = list(reversed(body))
-    while stack:
-        node = stack.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield node
-        elif isinstance(node, (ast.stmt, ast.ExceptHandler)):
-            stack.extend(reversed(children(node)))
-
-
-def own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """Every node below ``body`` in source order; nested functions and classes are not entered."""
-    stack: list[ast.AST] = list(reversed(body))
-    while stack:
-        node = stack.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            continue
-        yield node
-        stack.extend(reversed(children(node)))
-
-
-def key_of(node: ast.AST | None) -> str | None:
-    """``name`` or ``self.graph`` as text; None for anything else."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        head = key_of(node.value)
-        return f"{head}.{node.attr}" if head else None
-    return None
-
-
 def is_load(node: ast.AST) -> bool:
     return isinstance(getattr(node, "ctx", None), ast.Load)
-
-
-def is_none(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
@@ -317,18 +286,17 @@ def targets_of(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, 
     elif isinstance(target, ast.Starred):
         yield from targets_of(target.value, None)
     else:
-        key = key_of(target)
+        key = dotted(target)
         if key is not None:
             yield key, value
 
 
-def argument(call: ast.Call, position: int, keyword: str) -> ast.expr | None:
-    for given in call.keywords:
-        if given.arg == keyword:
-            return given.value
-    if position < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args):
-        return call.args[position]
-    return None
+def argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
+    named = keyword(call, name)
+    starred = any(isinstance(each, ast.Starred) for each in call.args)
+    if named is not None or starred or position >= len(call.args):
+        return named
+    return call.args[position]
 
 
 def _made(call: ast.Call, names: Names) -> Made:
@@ -344,14 +312,14 @@ def _made(call: ast.Call, names: Names) -> Made:
 
 
 def _uses_graphs(compile_call: ast.Call) -> bool:
-    mode = argument(compile_call, 99, "mode")
+    mode = keyword(compile_call, "mode")
     if isinstance(mode, ast.Constant):
         return mode.value in _GRAPH_MODES
-    options = argument(compile_call, 99, "options")
+    options = keyword(compile_call, "options")
     if isinstance(options, ast.Dict):
         for key, value in zip(options.keys, options.values, strict=True):
             if isinstance(key, ast.Constant) and key.value == "triton.cudagraphs":
-                return isinstance(value, ast.Constant) and value.value is True
+                return is_constant(value, True)
     return False
 
 
@@ -369,13 +337,6 @@ def _decorated(body: list[ast.stmt], names: Names) -> dict[str, Made]:
     return made
 
 
-def receiver(node: ast.AST, *methods: str) -> ast.expr | None:
-    """What a method is called on, if ``node`` is a call of one of ``methods``."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return None
-    return node.func.value if node.func.attr in methods else None
-
-
 def start(node: ast.AST) -> tuple[int, int]:
     return (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
 
@@ -385,12 +346,4 @@ def end(node: ast.AST) -> tuple[int, int]:
 
 
 def make_event(kind: str, node: ast.expr | ast.stmt, *evidence: str) -> Event:
-    span = Span(
-        node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0
-    )
-    return Event(kind, span, short(node), evidence=evidence)
-
-
-def short(node: ast.AST) -> str:
-    text = " ".join(ast.unparse(node).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return Event(kind, span_of(node), source_of(node), evidence=evidence)

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from pygraph_lint.analysis.asking import Asking
 from pygraph_lint.analysis.known import UNKNOWN, Known, Type
-from pygraph_lint.analysis.statement_graph import FUNCTIONS, default_of
+from pygraph_lint.analysis.nodes import is_constant, method_name
+from pygraph_lint.analysis.statement_graph import FUNCTIONS, defaults
 
 _PLAIN = (
     Type.NUMBER | Type.TEXT | Type.NONE | Type.SEQUENCE | Type.MAPPING | Type.DEVICE | Type.DTYPE
@@ -47,9 +48,7 @@ def certain(ask: Asking, node: ast.expr, known: Known) -> Known:
 def _called(ask: Asking, call: ast.Call, known: Known) -> Known:
     """What a call gives, without what the analysis takes for granted of all functions of torch."""
     name = ask.callee(call)
-    last = (name or (call.func.attr if isinstance(call.func, ast.Attribute) else "")).rpartition(
-        "."
-    )[2]
+    last = (name or method_name(call)).rpartition(".")[2]
     method = isinstance(call.func, ast.Attribute) and name is None
     operands = [call.func.value] if isinstance(call.func, ast.Attribute) and method else []
     operands += call.args
@@ -118,8 +117,8 @@ def _annotated(ask: Asking, node: ast.AST) -> str:
     function = ask.parent(node)
     while function is not None and not isinstance(function, FUNCTIONS):
         function = ask.parent(function)
-    default = None if function is None else default_of(function, node.arg)
-    is_none = isinstance(default, ast.Constant) and default.value is None
+    default = None if function is None else defaults(function).get(node.arg)
+    is_none = is_constant(default, None)
     kind = _ANNOTATED.get(note.id, "")
     return kind if not is_none and ask.qualified(note) == f"builtins.{kind}" else ""
 

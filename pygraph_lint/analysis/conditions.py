@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TypeGuard
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import NEVER, Need, Needs
 from pygraph_lint.analysis.literals import How, Test, Tested, asks_for_none, comparison
-from pygraph_lint.analysis.nodes import dotted, last_part, source_of, span_of, walk
+from pygraph_lint.analysis.nodes import (
+    compared,
+    dotted,
+    is_zero,
+    last_part,
+    receiver,
+    source_of,
+    span_of,
+    walk,
+    without_not,
+)
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_tensor
 from pygraph_lint.analysis.told_apart import told_apart
@@ -112,13 +121,13 @@ def settle_comparisons(state: State, node: ast.BoolOp) -> None:
         return
     asked: set[str] = set()
     for operand in node.values:
-        if not isinstance(operand, ast.Compare) or len(operand.ops) != 1:
+        parts = compared(operand)
+        if parts is None or not isinstance(operand, ast.Compare):
             continue
-        right = operand.comparators[0]
-        zero = isinstance(right, ast.Constant) and right.value == 0
-        if zero and isinstance(operand.ops[0], ast.Gt):
-            asked.add(ast.unparse(operand.left))
-        elif asked and asked & {ast.unparse(operand.left), ast.unparse(right)}:
+        left, operator, right = parts
+        if is_zero(right) and isinstance(operator, ast.Gt):
+            asked.add(ast.unparse(left))
+        elif asked and asked & {ast.unparse(left), ast.unparse(right)}:
             state.settled.add(operand)
 
 
@@ -150,32 +159,25 @@ def tests_half(state: State, node: ast.expr) -> bool:
     """Whether a condition is ``x.dtype == torch.float16``: what follows only happens in half
     precision.
     """
-    if (
-        not isinstance(node, ast.Compare)
-        or len(node.ops) != 1
-        or not isinstance(node.ops[0], ast.Eq)
-    ):
-        return False
-    return any(
-        state.qualified(side) in _HALF for side in (node.left, node.comparators[0]) if dotted(side)
-    )
+    left, operator, right = compared(node) or (node, None, node)
+    equal = isinstance(operator, ast.Eq)
+    return equal and any(state.qualified(each) in _HALF for each in (left, right) if dotted(each))
 
 
 def tests_host(state: State, node: ast.expr, outcome: bool) -> bool:
     """Whether a condition comes out so for tensors of the host: ``not x.is_cuda``,
     ``x.device.type == "cpu"``.
     """
-    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        node, outcome = node.operand, not outcome
+    node, outcome = without_not(node, outcome)
     if isinstance(node, ast.Attribute) and node.attr in ("is_cuda", "is_cpu"):
         return outcome == (node.attr == "is_cpu") and state.ev_quiet(node.value).is_tensor
-    compared = comparison(node)
-    if compared is None or not isinstance(node, ast.Compare):
+    parts = compared(node) if comparison(node) is not None else None
+    if parts is None:
         return False
-    left, right = node.left, node.comparators[0]
+    left, operator, right = parts
     if not isinstance(right, ast.Constant) or right.value not in ("cpu", "cuda"):
         return False
-    if not isinstance(node.ops[0], ast.Eq):
+    if not isinstance(operator, ast.Eq):
         outcome = not outcome
     kind = isinstance(left, ast.Attribute) and left.attr == "type"
     return kind and outcome == (right.value == "cpu") and _is_device(state, left)
@@ -183,8 +185,7 @@ def tests_host(state: State, node: ast.expr, outcome: bool) -> bool:
 
 def tests_broken(state: State, node: ast.expr, outcome: bool) -> bool:
     """Whether a condition comes out so for a tensor with NaN or infinite numbers."""
-    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        node, outcome = node.operand, not outcome
+    node, outcome = without_not(node, outcome)
     if isinstance(node, ast.BoolOp):
         return outcome and all(tests_broken(state, each, True) for each in node.values)
     value = state.ev_quiet(node)
@@ -201,18 +202,16 @@ def tests_empty(state: State, node: ast.expr, outcome: bool) -> bool:
     """Whether a condition comes out so for a tensor without elements, ``x.numel() == 0``, or for a
     list that the function fills itself.
     """
-    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        node, outcome = node.operand, not outcome
+    node, outcome = without_not(node, outcome)
     held = _without_elements(state, node, outcome)
     if isinstance(held, ast.Name) and held.id not in state.passed:
         return True
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        right = node.comparators[0]
-        if not isinstance(right, ast.Constant) or right.value != 0:
+    parts = compared(node)
+    if parts is not None:
+        left, operator, right = parts
+        if not is_zero(right) or not isinstance(operator, (ast.Eq, ast.NotEq, ast.Gt)):
             return False
-        if not isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Gt)):
-            return False
-        return outcome == isinstance(node.ops[0], ast.Eq) and _counts(state, node.left)
+        return outcome == isinstance(operator, ast.Eq) and _counts(state, left)
     return not outcome and _counts(state, node)
 
 
@@ -225,10 +224,10 @@ def _counts(state: State, node: ast.expr) -> bool:
     counted: ast.expr | None = None
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute):
         counted = node.value.value if node.value.attr == "shape" else None
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        counted = node.func.value if node.func.attr in ("numel", "nelement", "size") else None
     elif isinstance(node, ast.Call) and state.qualified(node.func) == "builtins.len" and node.args:
         counted = node.args[0]
+    else:
+        counted = receiver(node, ("numel", "nelement", "size"))
     return counted is not None and state.ev_quiet(counted).is_tensor
 
 
@@ -236,8 +235,7 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
     """Remember that what follows runs only if a predicate of the project can give
     ``outcome``.
     """
-    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        node, outcome = node.operand, not outcome
+    node, outcome = without_not(node, outcome)
     if isinstance(node, ast.BoolOp):
         told = node.values
         if isinstance(node.op, ast.And) != outcome:  # `not (x is not None and ...)`: with an x
@@ -246,11 +244,12 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
         for operand in told:
             guard(state, operand, outcome)
         return
-    compared = comparison(node)
-    if compared is not None:
-        _guard_value(state, *compared[:2], compared[2] == outcome)
-    elif outcome and _is_above_zero(node):
-        _guard_value(state, node.left, Test(How.TRUE), True)
+    literal = comparison(node)
+    if literal is not None:
+        _guard_value(state, *literal[:2], literal[2] == outcome)
+    above_zero = _above_zero(node)
+    if above_zero is not None and outcome:
+        _guard_value(state, above_zero, Test(How.TRUE), True)
     if not isinstance(node, ast.Call):
         return
     name = state.qualified(node.func)
@@ -264,16 +263,13 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
         state.guards = (*state.guards, Need("true" if outcome else "false", name, ""))
 
 
-def _is_above_zero(node: ast.expr) -> TypeGuard[ast.Compare]:
-    """Whether a condition is ``weight > 0``: a default of 0 turns it off. Rates, which each program
+def _above_zero(node: ast.expr) -> ast.expr | None:
+    """``weight`` of ``weight > 0``, which a default of 0 turns off. Rates, which each program
     chooses, are left out.
     """
-    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
-        return False
-    right = node.comparators[0]
-    zero = isinstance(right, ast.Constant) and right.value == 0
-    rate = _RATES.search(last_part(node.left)) is not None
-    return zero and isinstance(node.ops[0], ast.Gt) and not rate
+    left, operator, right = compared(node) or (node, None, node)
+    above = isinstance(operator, ast.Gt) and is_zero(right)
+    return left if above and _RATES.search(last_part(left)) is None else None
 
 
 def _asks_for_any(node: ast.expr, outcome: bool) -> bool:
@@ -375,8 +371,7 @@ def _tested(state: State, node: ast.Call) -> int:
 
 def narrow(state: State, node: ast.expr, outcome: bool) -> list[tuple[str, Value | None]]:
     """Use what a condition says about a name; returns what to put back."""
-    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        node, outcome = node.operand, not outcome
+    node, outcome = without_not(node, outcome)
     if isinstance(node, ast.BoolOp):
         saved: list[tuple[str, Value | None]] = []
         if isinstance(node.op, ast.And) == outcome:
@@ -408,10 +403,11 @@ def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, V
                 state, state.ev_quiet(node.args[0]), node.args[1], outcome
             )
         return None, None
-    asked, classes = _exact_class(state, node)
-    if asked is not None and classes is not None:
-        same = outcome == isinstance(node.ops[0], (ast.Is, ast.Eq))  # type: ignore[attr-defined]
-        return state.place(asked), narrowed_by_class(state, state.ev_quiet(asked), classes, same)
+    exact = _exact_class(state, node)
+    if exact is not None:
+        of, cls, positive = exact
+        value = narrowed_by_class(state, state.ev_quiet(of), cls, outcome == positive)
+        return state.place(of), value
     held = _without_elements(state, node, outcome)
     if held is not None:
         return state.place(held), state.ev_quiet(held)._replace(items=(), item=None, keys=None)
@@ -428,30 +424,30 @@ def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, V
     return None, None
 
 
-def _exact_class(state: State, node: ast.expr) -> tuple[ast.expr | None, ast.expr | None]:
-    """What ``type(x) is C`` asks for, and the class."""
-    call = node.left if isinstance(node, ast.Compare) and len(node.ops) == 1 else None
-    if not isinstance(node, ast.Compare) or not isinstance(call, ast.Call) or len(call.args) != 1:
-        return None, None
-    same = isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.Eq, ast.NotEq))
-    if not same or state.qualified(call.func) != "builtins.type":
-        return None, None
-    return call.args[0], node.comparators[0]
+def _exact_class(state: State, node: ast.expr) -> tuple[ast.expr, ast.expr, bool] | None:
+    """What ``type(x) is C`` asks for, the class, and whether it asks that it is so."""
+    call, operator, cls = compared(node) or (node, None, node)
+    positive = isinstance(operator, (ast.Is, ast.Eq))
+    if not positive and not isinstance(operator, (ast.IsNot, ast.NotEq)):
+        return None
+    if not isinstance(call, ast.Call) or len(call.args) != 1:
+        return None
+    of_type = state.qualified(call.func) == "builtins.type"
+    return (call.args[0], cls, positive) if of_type else None
 
 
 def _without_elements(state: State, node: ast.expr, outcome: bool) -> ast.expr | None:
     """The list or tuple that has no elements where a test came out so: ``len(xs) > 0``, ``xs``."""
-    held: ast.expr = node
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        right, call = node.comparators[0], node.left
-        zero = isinstance(right, ast.Constant) and right.value == 0
-        if not zero or not isinstance(node.ops[0], (ast.Gt, ast.NotEq, ast.Eq)):
+    held, parts = node, compared(node)
+    if parts is not None:
+        call, operator, right = parts
+        if not is_zero(right) or not isinstance(operator, (ast.Gt, ast.NotEq, ast.Eq)):
             return None
         if not isinstance(call, ast.Call) or len(call.args) != 1:
             return None
         if state.qualified(call.func) != "builtins.len":
             return None
-        held, outcome = call.args[0], outcome != isinstance(node.ops[0], ast.Eq)
+        held, outcome = call.args[0], outcome != isinstance(operator, ast.Eq)
     if outcome or not isinstance(held, (ast.Name, ast.Attribute)):
         return None
     return held if state.ev_quiet(held).kinds == v.SEQUENCE else None

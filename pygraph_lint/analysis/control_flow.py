@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 from pygraph_lint.analysis import ops
@@ -26,7 +27,15 @@ from pygraph_lint.analysis.events import Needs
 from pygraph_lint.analysis.first_calls import runs_once, sets_up_below
 from pygraph_lint.analysis.messages import begins_with_warning, only_tells
 from pygraph_lint.analysis.model import FunctionFacts, Root
-from pygraph_lint.analysis.nodes import dotted, last_part, span_of, walk
+from pygraph_lint.analysis.nodes import (
+    dotted,
+    last_part,
+    method_name,
+    receiver,
+    span_of,
+    walk,
+    without_not,
+)
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_made
 from pygraph_lint.analysis.told_apart import remember
@@ -137,21 +146,15 @@ def _reads_tensor(state: State, node: ast.expr) -> bool:
     value = state.ev_quiet(node)
     if value.kinds == v.TENSOR and not value.needs:
         return True
-    called = (each.func for each in walk(node) if isinstance(each, ast.Call))
-    return any(
-        isinstance(each, ast.Attribute)
-        and each.attr in _READ
-        and state.ev_quiet(each.value).is_tensor
-        for each in called
-    )
+    read = (receiver(each, _READ) for each in walk(node))
+    return any(each is not None and state.ev_quiet(each).is_tensor for each in read)
 
 
 def _is_for_watching(test: ast.expr, outcome: bool) -> bool:
     """Whether a condition that comes out so asks for messages or figures about the run:
     ``if self.verbose:``.
     """
-    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test, outcome = test.operand, not outcome
+    test, outcome = without_not(test, outcome)
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) and outcome:
         return any(_is_for_watching(each, True) for each in test.values)
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Gt, ast.GtE)):
@@ -172,8 +175,7 @@ def _is_without_device(node: ast.If, outcome: bool) -> bool:
 
 
 def _moves_to_cuda(body: list[ast.stmt]) -> bool:
-    called = (each for statement in body for each in walk(statement) if isinstance(each, ast.Call))
-    return any(isinstance(each.func, ast.Attribute) and each.func.attr == "cuda" for each in called)
+    return any(method_name(each) == "cuda" for statement in body for each in walk(statement))
 
 
 def exec_while(state: State, node: ast.While) -> bool:
@@ -211,13 +213,9 @@ def loop(
         if enter():
             state.env = start
             break
-        joined = start
-        if not state.run(body):
-            joined = join_environments(joined, state.env)
-        for stopped in state.stops:
-            joined = join_environments(joined, stopped)
-        state.env = joined
-        if joined == start:
+        ends = [] if state.run(body) else [state.env]
+        state.env = reduce(join_environments, [*ends, *state.stops], start)
+        if state.env == start:
             break
         state.guards = guards
     state.stops, state.guards = outer_stops, guards
@@ -288,17 +286,13 @@ def exec_try(state: State, node: ast.Try) -> bool:
             results.append(state.env)
     state.env = after
     if not ended and node.orelse:
-        state.env = after
         if state.run(node.orelse):
             results = [result for result in results if result is not after]
             ends[0] = True
         else:
             results[0] = state.env
     if results:
-        joined = results[0]
-        for result in results[1:]:
-            joined = join_environments(joined, result)
-        state.env = joined
+        state.env = reduce(join_environments, results)
     return state.run(node.finalbody) or all(ends)
 
 
@@ -317,10 +311,7 @@ def exec_match(state: State, node: ast.Match) -> bool:
         if not state.run(case.body):
             results.append(state.env)
         state.guards = guards
-    joined = results[0]
-    for result in results[1:]:
-        joined = join_environments(joined, result)
-    state.env = joined
+    state.env = reduce(join_environments, results)
     return False
 
 
@@ -382,8 +373,5 @@ def join_environments(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Val
 
 def captures_with(node: ast.With, qualified: Callable[[ast.expr], str | None]) -> bool:
     """Whether a with statement captures a CUDA graph."""
-    for item in node.items:
-        expression = item.context_expr
-        if isinstance(expression, ast.Call) and qualified(expression.func) in ops.CAPTURES:
-            return True
-    return False
+    calls = (each.context_expr for each in node.items if isinstance(each.context_expr, ast.Call))
+    return any(qualified(each.func) in ops.CAPTURES for each in calls)

@@ -179,12 +179,7 @@ class FileDefinitions:
 
     def owner(self, node: ast.AST) -> ast.ClassDef | None:
         """The innermost class around ``node``."""
-        above = self.parents
-        while node in above:
-            node = above[node]
-            if isinstance(node, ast.ClassDef):
-                return node
-        return None
+        return next((each for each in self.path(node) if isinstance(each, ast.ClassDef)), None)
 
     def scope(self, node: ast.AST) -> Scope:
         """The function, lambda or module that evaluates ``node``: for a function's decorators and

@@ -71,11 +71,10 @@ def _forget_unused(state: State, made: list[Key], uses: HostUses) -> None:
         if call is None or value is None or value.device != v.ON_HOST or uses.may_meet(call):
             continue
         event = state.events.pop(key)
-        if uses.conditions:
+        if value.flags & v.RANDOM and uses.is_kept(call):
+            # Nothing waits for it, but a replayed graph does not draw again.
+            notes = (*event.notes, ("waits", "no"), ("drawn", "yes"))
+            state.events[key] = event._replace(notes=notes)
+        elif uses.conditions:
             any_of_them = Need("any", "", "", tuple(sorted(uses.conditions, key=repr)))
             state.events[key] = event._replace(needs=(*event.needs, any_of_them))
-        elif value.flags & v.RANDOM and uses.is_kept(call):
-            # Nothing waits for it, but a replayed graph does not draw again.
-            state.events[key] = event._replace(
-                notes=(*event.notes, ("waits", "no"), ("drawn", "yes"))
-            )

@@ -9,6 +9,7 @@ from pygraph_lint.analysis.arguments import note_formatted
 from pygraph_lint.analysis.binding import assign
 from pygraph_lint.analysis.conditions import narrow, truth
 from pygraph_lint.analysis.state import State
+from pygraph_lint.analysis.statement_graph import parameters
 from pygraph_lint.analysis.transfer.containers import merged, with_entry
 from pygraph_lint.analysis.values import Value
 
@@ -79,8 +80,7 @@ def eval_joined(state: State, node: ast.JoinedStr) -> Value:
 
 def eval_lambda(state: State, node: ast.Lambda) -> Value:
     saved: list[tuple[str, Value | None]] = []
-    arguments = node.args
-    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+    for argument in parameters(node):
         saved.append((argument.arg, state.env.get(argument.arg)))
         state.env[argument.arg] = v.UNKNOWN_VALUE
     state.ev(node.body)

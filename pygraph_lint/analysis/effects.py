@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.analysis.statement_graph import FUNCTIONS, Function, parameters
+from pygraph_lint.analysis.statement_graph import FUNCTIONS, Function, defaults, parameters
 
 # Tensor methods that return a new tensor or a view, or ask for a size, and change nothing.
 PURE_METHODS = frozenset(
@@ -175,10 +175,7 @@ def _run_with(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes that are evaluated with ``node``: bodies of functions inside are not."""
     yield node
     if isinstance(node, FUNCTIONS):
-        inner: list[ast.AST] = [
-            *node.args.defaults,
-            *(item for item in node.args.kw_defaults if item),
-        ]
+        inner: list[ast.AST] = [*defaults(node).values()]
     else:
         inner = list(ast.iter_child_nodes(node))
     for child in inner:

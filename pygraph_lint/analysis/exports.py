@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pygraph_lint.analysis.model import ModuleFacts
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import module_statements
-from pygraph_lint.analysis.nodes import statements, walk
+from pygraph_lint.analysis.nodes import is_constant, statements, walk
 
 _ASSIGNED_THROUGH_A_DOT = re.compile(
     r"^[ \t]*(?!self\b|cls\b)[A-Za-z_]\w*\.[\w.]+[ \t]*=(?!=)", re.MULTILINE
@@ -37,22 +37,19 @@ def patched(text: str, file: Module) -> tuple[str, ...]:
 def _turns_off(file: Module, node: ast.AST) -> bool:
     """Whether distributions do not check their arguments after a statement or a call."""
     if isinstance(node, ast.Assign):
-        return _is_false(node.value) and any(
+        return is_constant(node.value, False) and any(
             _of_torch(file, target) == VALIDATES for target in node.targets
         )
     if not isinstance(node, ast.Call) or _SETS_IT.fullmatch(_of_torch(file, node.func)) is None:
         return False
-    return any(map(_is_false, (*node.args, *(item.value for item in node.keywords))))
+    given = (*node.args, *(item.value for item in node.keywords))
+    return any(is_constant(each, False) for each in given)
 
 
 def _of_torch(file: Module, node: ast.expr) -> str:
     """The qualified name of an attribute, without the file that defines distributions."""
     name = file.names.resolve(node) or ""
     return name.replace("torch.distributions.distribution.", "torch.distributions.")
-
-
-def _is_false(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is False
 
 
 def _assigned_through_names(text: str, file: Module) -> Iterable[str]:

@@ -22,6 +22,7 @@ from pygraph_lint.analysis.loaders import loaders_for_training
 from pygraph_lint.analysis.model import Beside, Call, FileLoops, LoopBody, ModuleFacts, Root, Sinks
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import import_whole_names, module_statements
+from pygraph_lint.analysis.nodes import first_line
 from pygraph_lint.analysis.options import note_options
 from pygraph_lint.analysis.whole_tracing import traces_whole
 from pygraph_lint.errors import SourceError
@@ -135,7 +136,7 @@ def _marked(text: str, file: Module) -> Iterator[Root]:
     """The functions with ``# pygraph: region`` on a line of their head, or on the line above."""
     lines = text.splitlines()
     for name, node, _ in file.functions:
-        first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+        first = first_line(node)
         head = lines[max(first - 2, 0) : node.body[0].lineno - 1] or [lines[node.lineno - 1]]
         if any(_REGION.search(line) for line in head):
             yield Root("function", name, "marked as a region", node.lineno)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from pygraph_lint.analysis.literals import asks_for_none
-from pygraph_lint.analysis.nodes import dotted, walk
+from pygraph_lint.analysis.nodes import always_run, dotted, walk, without_not
 from pygraph_lint.analysis.state import State
 
 
@@ -38,24 +37,15 @@ def sets_up_below(state: State, node: ast.If) -> bool:
     if node not in statements or not isinstance(node.body[-1], ast.Return):
         return False
     ending = _ending(state, node.test, False)
-    below = _unconditional(statements[statements.index(node) + 1 :])
+    below = always_run(statements[statements.index(node) + 1 :])
     return ending is not None and any(_ends(state, ending, each) for each in below)
-
-
-def _unconditional(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements, and those in with statements and below try among them."""
-    for statement in body:
-        yield statement
-        if isinstance(statement, (ast.With, ast.Try)):
-            yield from _unconditional(statement.body)
 
 
 def _ending(state: State, test: ast.expr, holds: bool) -> _Ending | None:
     """What ends a condition that comes out as said; None where nothing that outlives the call
     does.
     """
-    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test, holds = test.operand, not holds
+    test, holds = without_not(test, holds)
     of_none = asks_for_none(test)
     if of_none is not None and isinstance(test, ast.Compare):
         return _of_missing(state, test.left) if of_none is holds else None

@@ -6,6 +6,7 @@ import ast
 
 from pygraph_lint.analysis.asking import Asking
 from pygraph_lint.analysis.effects import PURE_METHODS
+from pygraph_lint.analysis.nodes import receiver
 
 
 def only_holder(ask: Asking, name: ast.Name) -> bool:
@@ -37,9 +38,8 @@ def makes_new(ask: Asking, value: ast.expr) -> bool:
         return name.startswith("torch.") and last in _NEW and ask.is_tensor(value)
     if ask.view.closed and ask.known(value).evidence in _LAYERS:
         return True
-    if not isinstance(value.func, ast.Attribute) or value.func.attr not in _NEW:
-        return False
-    return ask.is_tensor(value.func.value) and ask.is_tensor(value)
+    base = receiver(value, _NEW)
+    return base is not None and ask.is_tensor(base) and ask.is_tensor(value)
 
 
 def _may_precede(ask: Asking, use: ast.Name, name: ast.Name) -> bool:

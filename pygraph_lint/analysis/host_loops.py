@@ -17,9 +17,10 @@ from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.literals import Tested, comparison
 from pygraph_lint.analysis.loaders import OF_EVALUATION, unpinned
 from pygraph_lint.analysis.loop_costs import Costs
-from pygraph_lint.analysis.loop_edges import edges, maps, turns
+from pygraph_lint.analysis.loop_edges import edges, generated, maps, turns
 from pygraph_lint.analysis.loop_evidence import LoopQueries
 from pygraph_lint.analysis.loop_steps import (
+    LOOPS,
     functions_of,
     is_in_inner_loop,
     steps,
@@ -38,6 +39,7 @@ from pygraph_lint.analysis.model import (
     LoopBody,
 )
 from pygraph_lint.analysis.nodes import children, dotted, walk
+from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.values import Value
 
@@ -121,6 +123,8 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     queries = values.queries
     function = node if isinstance(node, (*FUNCTIONS, ast.Module)) else queries.scope(node)
     statements = [] if isinstance(node, ast.Lambda) else list(node.body)  # type: ignore[attr-defined]
+    turn = _turn(queries, node) if why in ("", GIVES) else None
+    statements = statements if turn is None else turn
     name = values.name_of(function) or ""
     run = list(run_each_time(values, statements))
     options = _options(values, run)
@@ -134,6 +138,7 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
         events += _given(costs.of_statement(statement), options.get(statement, ()))
     calls: list[Call] = []
     inner_calls = [each for loop in (node, *run) for each in turns(values, loop)]
+    iterates = [each for loop in (node, *run) for each in generated(values, loop)]
     whole = why not in ("", MAY_CALL_STEP)
     for part, needs in parts:
         counts = whole or not is_in_inner_loop(queries, node, part)
@@ -148,9 +153,19 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
         events = [event for event in events if event.kind == "loop.copy"]
     once = {(event.kind, event.span): event for event in events}
     given = _result(values, run) if not why else None
-    of_calls = (inner_calls, rare_calls)
-    is_all, moves = node is function, costs.moves_batches
-    return LoopBody(name, line, why, list(once.values()), calls, given, is_all, *of_calls, moves)
+    found = LoopBody(name, line, why, list(once.values()), calls, given, node is function)
+    found.inner_calls, found.rare_calls, found.iterates = inner_calls, rare_calls, iterates
+    found.moves_batches, found.yields = costs.moves_batches, turn is not None
+    return found
+
+
+def _turn(queries: FileQueries, function: ast.AST) -> list[ast.stmt] | None:
+    """What a generator does for each value that it gives: the innermost loop around a `yield`."""
+    for node in walk(function):
+        if isinstance(node, ast.Yield) and queries.scope(node) is function:
+            loop = next((each for each in queries.path(node) if isinstance(each, LOOPS)), None)
+            return list(loop.body) if loop is not None else None
+    return None
 
 
 def _result(values: LoopValues, run: list[ast.stmt]) -> Value | None:

@@ -18,7 +18,7 @@ from pygraph_lint.analysis.kept_runs import KeptRuns
 from pygraph_lint.analysis.model import FunctionFacts, Root
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import FunctionNode
-from pygraph_lint.analysis.nodes import Body, last_stores, span_of
+from pygraph_lint.analysis.nodes import Body, is_constant, last_stores, span_of
 from pygraph_lint.analysis.parameters import assigned_names, bind_parameters, parameter_names
 from pygraph_lint.analysis.state import Environment, Handlers, State
 from pygraph_lint.analysis.values import Value
@@ -207,10 +207,7 @@ def _is_given(decorator: ast.expr, name: str, value: bool) -> bool:
     it is.
     """
     given = decorator.keywords if isinstance(decorator, ast.Call) else []
-    return any(
-        item.arg == name and isinstance(item.value, ast.Constant) and item.value.value is value
-        for item in given
-    )
+    return any(item.arg == name and is_constant(item.value, value) for item in given)
 
 
 def _exec_function(state: State, node: FunctionNode) -> None:

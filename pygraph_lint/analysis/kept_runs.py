@@ -19,6 +19,7 @@ from pygraph_lint.analysis.events import Event, Span
 from pygraph_lint.analysis.model import Call, FunctionFacts
 from pygraph_lint.analysis.module import Definition, Module
 from pygraph_lint.analysis.names import FunctionNode
+from pygraph_lint.analysis.nodes import first_line
 from pygraph_lint.analysis.watch import Step, Watch, watching
 
 WatchedModule = watching(Module)
@@ -98,7 +99,7 @@ class KeptRuns:
 
 def _head(node: FunctionNode | ast.ClassDef) -> int:
     """The index of the first line of a definition, with its decorators."""
-    return min([node.lineno, *(item.lineno for item in node.decorator_list)]) - 1
+    return first_line(node) - 1
 
 
 def _body_lines(lines: Sequence[str], node: FunctionNode | ast.ClassDef) -> tuple[int, int]:

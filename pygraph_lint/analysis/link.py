@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from pygraph_lint.analysis.call_graph import targets
 from pygraph_lint.analysis.events import Event, Need
 from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.loop_events import loop_events
@@ -157,10 +156,6 @@ class Project:
         for region, event in loop_events(module, self._loops):
             if self._loop_proof.all_hold(event.needs):
                 yield region, event
-
-    def targets(self, call: Call) -> Sequence[str]:
-        """The project functions a call may reach."""
-        return targets(self.program, call)
 
     def view(self, module: ModuleFacts) -> ProjectView:
         """What the project says about one of its files."""

@@ -25,8 +25,8 @@ from pygraph_lint.analysis.loop_indexing import Indexing
 from pygraph_lint.analysis.loop_joins import joined
 from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.model import ACTS, MAY_CALL_STEP, PER_BATCH
-from pygraph_lint.analysis.nodes import defaults_of, dotted, source_of, walk
-from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind
+from pygraph_lint.analysis.nodes import dotted, source_of, walk
+from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind, defaults
 from pygraph_lint.analysis.transfer.distributions import (
     CHECKED,
     PREFIX,
@@ -331,7 +331,7 @@ class Costs:
         if not isinstance(parameter, ast.arg) or not isinstance(function, FUNCTIONS):
             return ()
         name = self.values.name_of(function)
-        default = defaults_of(function.args).get(parameter.arg)
+        default = defaults(function).get(parameter.arg)
         if name is None or not isinstance(default, ast.Constant) or default.value is not False:
             return ()
         return (Need("omitted", name, parameter.arg),)

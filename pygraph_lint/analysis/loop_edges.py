@@ -22,7 +22,7 @@ from pygraph_lint.analysis.loop_calls import (
 )
 from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call
-from pygraph_lint.analysis.nodes import dotted, span_of
+from pygraph_lint.analysis.nodes import dotted, method_name, span_of
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.symbols import as_argument
 from pygraph_lint.analysis.transfer.distributions import is_distribution
@@ -59,16 +59,30 @@ def edges(values: LoopValues, call: ast.Call) -> Iterator[Call]:
 
 def turns(values: LoopValues, loop: ast.AST) -> Iterator[Call]:
     """The edges to the iterators of the project that give a `for` loop what it goes over."""
+    for each in _iterated(loop):
+        value = values.of(each)
+        if value.kinds & v.INSTANCE and value.cls and not value.cls.startswith("torch."):
+            yield Call("object", value.cls, "__next__", span_of(each), (), (), ())
+
+
+def generated(values: LoopValues, loop: ast.AST) -> Iterator[Call]:
+    """The edges of calls whose results a `for` loop goes over, which may be generators."""
+    for each in _iterated(loop):
+        made = values.queries.only_value(each) if isinstance(each, ast.Name) else each
+        if isinstance(made, ast.Call):
+            yield from edges(values, made)
+
+
+def _iterated(loop: ast.AST) -> Iterator[ast.expr]:
+    """What a `for` loop goes over, without what counts it or shows its progress."""
     front = [loop.iter] if isinstance(loop, (ast.For, ast.AsyncFor)) else []
     while front:
         each = front.pop()
         called = (dotted(each.func) or "").rpartition(".")[2] if isinstance(each, ast.Call) else ""
         if isinstance(each, ast.Call) and (called in ("enumerate", "zip") or called in WRAPPERS):
             front += each.args
-            continue
-        value = values.of(each)
-        if value.kinds & v.INSTANCE and value.cls and not value.cls.startswith("torch."):
-            yield Call("object", value.cls, "__next__", span_of(each), (), (), ())
+        else:
+            yield each
 
 
 def _partial(values: LoopValues, function: ast.expr) -> ast.Call | None:
@@ -173,12 +187,7 @@ def _method_target(
 
 def _is_of_tensor(node: ast.expr) -> bool:
     """Whether an object is what a method gives that only tensors have: ``x.unsqueeze(0).to(d)``."""
-    method = (
-        node.func.attr
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        else ""
-    )
-    return isinstance(node, ast.Call) and of_tensors_only(node, method)
+    return isinstance(node, ast.Call) and of_tensors_only(node, method_name(node))
 
 
 def _is_container(queries: FileQueries, node: ast.expr) -> bool:

@@ -65,6 +65,11 @@ class LoopEvidence:
             for node in self._queries.definitions.functions
         }
 
+    def is_property(self, owner: ast.AST, name: str) -> bool:
+        """Whether a method of a class is read as an attribute."""
+        decorators = getattr(self.functions[owner, name], "decorator_list", [])
+        return any((dotted(each) or "").endswith("property") for each in decorators)
+
     @cached_property
     def called(self) -> frozenset[str | None]:
         """The dotted names that the file calls."""

@@ -21,6 +21,8 @@ from pygraph_lint.analysis.model import (
     FunctionFacts,
     LoopBody,
     ModuleFacts,
+    imports,
+    is_program,
 )
 from pygraph_lint.analysis.nodes import short
 from pygraph_lint.analysis.passed_functions import PassedFunctions
@@ -299,12 +301,12 @@ class LoopRegions:
         if not module.loaders or module.is_test:
             return None
         files = self._program.modules.values()
-        users = [each for each in files if _imports(each, module) and _is_program(each)]
+        users = [each for each in files if imports(each, module) and is_program(each)]
         for body in self._found:
             other = self._program.module_of(body.function)
             near = other is not None and (
                 other is module
-                or _imports(other, module)
+                or imports(other, module)
                 or any(self._leads_to(each, other) for each in (module, *users))
             )
             if near and self._moves(body):
@@ -330,7 +332,7 @@ class LoopRegions:
     def _leads_to(self, module: ModuleFacts, other: ModuleFacts) -> bool:
         """Whether a file imports another one, or something that is defined there."""
         found = filter(None, map(self._program.symbol, module.bindings.values()))
-        return _imports(module, other) or any(self._program.module_of(e) is other for e in found)
+        return imports(module, other) or any(self._program.module_of(e) is other for e in found)
 
     def returned(self, function: str) -> Value | None:
         """What a function gives, from the way loops use it; None where that says nothing."""
@@ -387,6 +389,10 @@ class LoopRegions:
         self, body: LoopBody, path: tuple[str, ...]
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield from self._call_of(body.function, [*body.calls, *body.inner_calls], path)
+        for found in self._call_of(body.function, body.iterates, path):
+            helper = self._helper(found[0])
+            if helper is not None and helper.yields:
+                yield found
 
     def _call_of(
         self, function: str, calls: Iterable[Call], path: tuple[str, ...]
@@ -463,19 +469,6 @@ class LoopRegions:
         )
         facts = self._program.classes.get(owner)
         return facts is not None and not _GIVE_ACTIONS.isdisjoint(facts.methods)
-
-
-def _imports(module: ModuleFacts, other: ModuleFacts) -> bool:
-    """Whether a file imports another one, or something of it."""
-    names = (*module.bindings.values(), *module.inner_imports)
-    return module is not other and any(
-        name == other.module or name.startswith(f"{other.module}.") for name in names
-    )
-
-
-def _is_program(module: ModuleFacts) -> bool:
-    """Whether a file may join what others define: no test, and no list of a package's names."""
-    return not module.is_test and not module.is_package
 
 
 def _of_evaluation(function: str) -> bool:

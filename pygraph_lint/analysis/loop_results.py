@@ -71,14 +71,15 @@ class CallResults:
             if found is not None:
                 return found
         callee = self._of(node.func)
-        if callee.flags & v.MODULE:
+        owner = self._queries.owner(node) if dotted(node.func) == "self" else None
+        if callee.flags & v.MODULE or (owner is not None and self._is_module_class(owner)):
             return DEVICE
         if callee.kinds & v.UNKNOWN and _MODEL.search(dotted(node.func) or ""):
             return DEVICE
         if callee.kinds == v.CALLABLE and callee.cls.startswith("torch."):
             return self._of_torch(callee.cls, node)
         if callee.kinds & v.INSTANCE and callee.cls:
-            return _returned(f"{callee.cls}.forward", f"{short(callee.cls)} gives a tensor")
+            return returned(f"{callee.cls}.forward", f"{short(callee.cls)} gives a tensor")
         return v.UNKNOWN_VALUE
 
     def _of_torch(self, name: str, node: ast.Call) -> Value:
@@ -103,7 +104,7 @@ class CallResults:
             return v.NUMBER_VALUE if _draws_one(name, node) else v.NUMPY_VALUE
         if last[:1].isupper():
             return self._made(name)
-        return _returned(name, f"{short(name)}() returns a tensor of the device")
+        return returned(name, f"{short(name)}() returns a tensor of the device")
 
     @cached_property
     def _makes_on_device(self) -> bool:
@@ -199,7 +200,7 @@ class CallResults:
         if owner is None:
             return None
         name = f"{self._queries.view.module}.{owner.name}.{function.attr}"
-        return _returned(name, f"self.{function.attr}() returns a tensor of the device")
+        return returned(name, f"self.{function.attr}() returns a tensor of the device")
 
 
 def _draws_one(name: str, node: ast.Call) -> bool:
@@ -246,9 +247,9 @@ def _of_object(base: Value, method: str) -> Value:
         return base._replace(kinds=kinds, cls="", flags=0) if known else v.UNKNOWN_VALUE
     if not base.cls or base.cls.startswith("torch."):
         return v.UNKNOWN_VALUE
-    return _returned(f"{base.cls}.{method}", f"{short(base.cls)}.{method}() returns it")
+    return returned(f"{base.cls}.{method}", f"{short(base.cls)}.{method}() returns it")
 
 
-def _returned(function: str, why: str) -> Value:
+def returned(function: str, why: str) -> Value:
     need = Need("return", function, "")
     return Value(v.TENSOR | v.UNKNOWN, device=v.ON_DEVICE, flags=v.SYMBOL, needs=(need,), why=why)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from pygraph_lint.analysis import ops
+from pygraph_lint.analysis.displays import names_of
 from pygraph_lint.analysis.loop_calls import (
     is_step_hook,
     is_trainer_part,
@@ -104,8 +105,16 @@ def acts_on_every_turn(queries: FileQueries, loop: ast.AST) -> bool:
             asked = [getattr(each, "value", None) for each in sent or ()]
             sends = node.func.attr == "send" and asked == ["step"]
             if sends or (node.func.attr == "step" and "env" in of):
-                return sends or not is_in_inner_loop(queries, loop, node)
+                return not is_in_inner_loop(queries, loop, _to_each(queries, node, of))
     return False
+
+
+def _to_each(queries: FileQueries, call: ast.AST, receiver: str) -> ast.AST:
+    """The loop that makes a call for each of several receivers; without one, the call."""
+    for each in queries.path(call):
+        if isinstance(each, ast.For) and receiver in map(str.lower, names_of(each.target)):
+            return each
+    return call
 
 
 # -- where gradients are computed ------------------------------------------------------------------

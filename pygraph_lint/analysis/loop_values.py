@@ -56,7 +56,7 @@ from pygraph_lint.analysis.loop_joins import (
     path_to,
     stored,
 )
-from pygraph_lint.analysis.loop_results import CallResults
+from pygraph_lint.analysis.loop_results import CallResults, returned
 from pygraph_lint.analysis.nodes import dotted, last_stores
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind, Definition
@@ -196,10 +196,8 @@ class LoopValues:
         if _OF_HOST.search(argument.arg) is not None:
             return v.UNKNOWN_VALUE
         name = self.name_of(function)
-        marked = (
-            isinstance(function, FUNCTIONS)
-            and (function, argument.arg) in self.evidence.module_names
-        )
+        names = self.evidence.module_names if isinstance(function, FUNCTIONS) else ()
+        marked = (function, argument.arg) in names
         if name is None or marked:
             return MODULE if marked else v.UNKNOWN_VALUE
         return self._passed(name, argument.arg, argument.arg)
@@ -369,7 +367,9 @@ class LoopValues:
         if (owner, node.attr) in self.evidence.buffers:
             return DEVICE
         if (owner, node.attr) in self.evidence.functions and isinstance(owner, ast.ClassDef):
-            return Value(v.CALLABLE, cls=f"{self.module}.{owner.name}.{node.attr}")
+            name, read = f"{self.module}.{owner.name}.{node.attr}", f"`{node.attr}` is a tensor"
+            is_read = self.evidence.is_property(owner, node.attr)
+            return returned(name, read) if is_read else Value(v.CALLABLE, cls=name)
         found = []
         for target, value in self.evidence.assigned_to_self.get((owner, node.attr), ()):
             if target is not node and not self._overwritten(target, node):

@@ -142,8 +142,10 @@ class LoopBody:
     step. ``returns`` is what the function gives, from the way loops use it; ``whole`` says that the
     body is all of the function. ``inner_calls`` are calls in loops inside a loop that only counts
     if it calls a step itself: they do not count for that. ``rare_calls`` are those of a loop that
-    acts in an environment which are not made on each turn. ``moves_batches``: to the device; of a
-    function that counts where a step calls it, what it is passed.
+    acts in an environment which are not made on each turn. ``iterates`` are calls whose results
+    loops go over, ``yields`` says that the body is what a generator does for each of these.
+    ``moves_batches``: to the device; of a function that counts where a step calls it, what it is
+    passed.
     """
 
     function: str
@@ -156,6 +158,8 @@ class LoopBody:
     inner_calls: list[Call] = field(default_factory=list)
     rare_calls: list[Call] = field(default_factory=list)
     moves_batches: bool = False
+    iterates: list[Call] = field(default_factory=list)
+    yields: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -247,3 +251,16 @@ class Sinks:
     def has_call(self, name: str) -> bool:
         """Whether some rule lists the qualified callable ``name``."""
         return name in self.calls or (bool(self.prefixes) and name.startswith(self.prefixes))
+
+
+def imports(module: ModuleFacts, other: ModuleFacts) -> bool:
+    """Whether a file imports another one, or something of it."""
+    names = (*module.bindings.values(), *module.inner_imports)
+    return module is not other and any(
+        name == other.module or name.startswith(f"{other.module}.") for name in names
+    )
+
+
+def is_program(module: ModuleFacts) -> bool:
+    """Whether a file may join what others define: no test, and no list of a package's names."""
+    return not module.is_test and not module.is_package

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from pygraph_lint.analysis.nodes import children
+from pygraph_lint.analysis.nodes import children, root_and_path
 from pygraph_lint.analysis.ops import COMPILERS
+from pygraph_lint.analysis.statement_graph import parameters
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -152,13 +153,7 @@ class Names:
 
     def scope(self, function: FunctionNode | ast.Lambda) -> Names:
         """The names as ``function`` sees them: its parameters and locals hide the module's."""
-        bindings = dict(self.bindings)
-        arguments = function.args
-        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-            bindings[argument.arg] = None
-        for extra in (arguments.vararg, arguments.kwarg):
-            if extra is not None:
-                bindings[extra.arg] = None
+        bindings = {**self.bindings, **{each.arg: None for each in parameters(function)}}
         child = Names(self.module, self.is_package, bindings)
         if isinstance(function, ast.Lambda):
             return child
@@ -173,26 +168,18 @@ class Names:
 
     def resolve(self, node: ast.expr) -> str | None:
         """The qualified name of ``a`` or ``a.b.c``, or None where the root is no known binding."""
-        attributes: list[str] = []
-        while isinstance(node, ast.Attribute):
-            attributes.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name):
+        name, path = root_and_path(node)
+        if not isinstance(name, ast.Name):
             return None
-        root = self.bindings.get(node.id)
-        if root is None and self.star and node.id not in self.bindings:
-            root = f"{self.star}.{node.id}"
-        if root is None:
-            return None
-        if not attributes:
-            return root
-        attributes.append(root)
-        return ".".join(reversed(attributes))
+        root = self.bindings.get(name.id)
+        if root is None and self.star and name.id not in self.bindings:
+            root = f"{self.star}.{name.id}"
+        return None if root is None else f"{root}{path}"
 
 
-def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """Every node of a function's body, nested functions and classes named but not entered."""
-    stack: list[ast.AST] = list(reversed(getattr(function, "body", [])))
+def own_nodes(holder: ast.AST) -> Iterator[ast.AST]:
+    """Every node of a block in source order, nested functions and classes named but not entered."""
+    stack: list[ast.AST] = list(reversed(getattr(holder, "body", [])))
     while stack:
         node = stack.pop()
         yield node

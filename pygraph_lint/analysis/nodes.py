@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from pygraph_lint.analysis.events import Span
@@ -162,26 +162,24 @@ def span_to(start: ast.AST, end: ast.AST) -> Span:
     return Span(start.lineno, start.col_offset, end.end_lineno, end.end_col_offset)  # type: ignore[attr-defined]
 
 
-def dotted(node: ast.expr) -> str | None:
+def dotted(node: ast.AST | None) -> str | None:
     """``a.b.c`` as text when the expression is just that."""
-    parts: list[str] = []
+    root, path = root_and_path(node)
+    return f"{root.id}{path}" if isinstance(root, ast.Name) else None
+
+
+def root_and_path(node: ast.AST | None) -> tuple[ast.AST | None, str]:
+    """``a`` and the text ``.b.c`` of ``a.b.c``."""
+    path = ""
     while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
+        path = f".{node.attr}{path}"
         node = node.value
-    if isinstance(node, ast.Name):
-        parts.append(node.id)
-        return ".".join(reversed(parts))
-    return None
+    return node, path
 
 
 def last_part(node: ast.expr) -> str:
     """``c`` of ``a.b.c``; empty where the expression is anything else."""
-    root = node
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    if not isinstance(root, ast.Name):
-        return ""
-    return node.attr if isinstance(node, ast.Attribute) else root.id
+    return (dotted(node) or "").rpartition(".")[2]
 
 
 def short(name: str) -> str:
@@ -189,19 +187,70 @@ def short(name: str) -> str:
     return ".".join(name.rsplit(".", 2)[-2:]) if name.count(".") > 1 else name
 
 
-def defaults_of(arguments: ast.arguments) -> dict[str, ast.expr]:
-    """The defaults of parameters, by name."""
-    ordered = [*arguments.posonlyargs, *arguments.args]
-    found = zip(reversed(ordered), reversed(arguments.defaults))
-    by_keyword = zip(arguments.kwonlyargs, arguments.kw_defaults)
-    named = ((argument.arg, default) for argument, default in (*found, *by_keyword))
-    return {name: default for name, default in named if default is not None}
-
-
 def source_of(node: ast.AST, limit: int = 60) -> str:
     """The expression as short source text."""
-    text = dotted(node) or ast.unparse(node)  # type: ignore[arg-type]
+    text = dotted(node) or ast.unparse(node)
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def receiver(node: ast.AST | None, methods: Container[str]) -> ast.expr | None:
+    """``x`` of ``x.mul(y)``, where ``mul`` is one of some methods; None for other nodes."""
+    called = node.func if isinstance(node, ast.Call) else None
+    return called.value if isinstance(called, ast.Attribute) and called.attr in methods else None
+
+
+def method_name(node: ast.AST) -> str:
+    """``mul`` of ``x.mul(y)``; empty for other nodes."""
+    called = node.func if isinstance(node, ast.Call) else None
+    return called.attr if isinstance(called, ast.Attribute) else ""
+
+
+def keyword(call: ast.Call, name: str) -> ast.expr | None:
+    """The value of a keyword argument."""
+    return next((item.value for item in call.keywords if item.arg == name), None)
+
+
+def is_constant(node: ast.AST | None, value: object) -> bool:
+    """Whether an expression is None, True or False, written out."""
+    return isinstance(node, ast.Constant) and node.value is value
+
+
+def negated(node: ast.AST | None) -> ast.expr | None:
+    """``x`` of ``not x``; None for other nodes."""
+    return node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) else None
+
+
+def without_not(node: ast.expr, outcome: bool) -> tuple[ast.expr, bool]:
+    """What is left of a condition without ``not`` in front, and how it comes out then."""
+    while (inner := negated(node)) is not None:
+        node, outcome = inner, not outcome
+    return node, outcome
+
+
+def compared(node: ast.AST) -> tuple[ast.expr, ast.cmpop, ast.expr] | None:
+    """The parts of a comparison of two; None for other nodes."""
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+        return None
+    return node.left, node.ops[0], node.comparators[0]
+
+
+def is_zero(node: ast.AST) -> bool:
+    """Whether an expression is the number 0, written out."""
+    return isinstance(node, ast.Constant) and node.value == 0
+
+
+def first_line(definition: ast.stmt | ast.expr | ast.excepthandler) -> int:
+    """The line on which a statement begins, decorators included."""
+    decorators: list[ast.expr] = getattr(definition, "decorator_list", [])
+    return min([definition.lineno, *(each.lineno for each in decorators)])
+
+
+def always_run(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run whenever a block does: not in a branch, a loop or a handler."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, (ast.With, ast.AsyncWith, ast.Try)):
+            yield from always_run(statement.body)
 
 
 def are_classes(names: Iterable[str]) -> bool:

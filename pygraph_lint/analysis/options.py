@@ -9,7 +9,7 @@ from pygraph_lint.analysis.literals import asks_for_none
 from pygraph_lint.analysis.model import Kept
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import FunctionNode
-from pygraph_lint.analysis.nodes import dotted, statements
+from pygraph_lint.analysis.nodes import dotted, is_constant, statements, without_not
 from pygraph_lint.analysis.parameters import assigned_names
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -57,7 +57,7 @@ def _kept(value: ast.expr | None, given: frozenset[str]) -> Kept:
         return _constant(value)
     if isinstance(value, ast.IfExp):
         arms = (value.body, value.orelse)
-        nothing = [isinstance(each, ast.Constant) and each.value is None for each in arms]
+        nothing = [is_constant(each, None) for each in arms]
         parameter, outcome = _asks_for(value.test, given)
         if parameter and nothing == [not outcome, outcome]:
             return Kept(parameter, made=True)
@@ -85,8 +85,7 @@ def _asks_for(test: ast.expr, given: frozenset[str]) -> tuple[str, bool]:
     where there is one.
     """
     outcome, of_none = True, asks_for_none(test)
-    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test, outcome = test.operand, not outcome
+    test, outcome = without_not(test, outcome)
     if of_none is not None and isinstance(test, ast.Compare):
         test, outcome = test.left, not of_none
     name = test.id if isinstance(test, ast.Name) else ""

@@ -12,8 +12,9 @@ from pygraph_lint.analysis.events import KEYWORDS, PLACES, Need
 from pygraph_lint.analysis.model import FunctionFacts
 from pygraph_lint.analysis.module import Module, kind_of_constant
 from pygraph_lint.analysis.names import FunctionNode
-from pygraph_lint.analysis.nodes import Body, children_but, defaults_of, source_of, walk
+from pygraph_lint.analysis.nodes import Body, children_but, is_constant, source_of, walk
 from pygraph_lint.analysis.passed import literal_defaults
+from pygraph_lint.analysis.statement_graph import defaults as defaults_of
 from pygraph_lint.analysis.symbols import symbol
 from pygraph_lint.analysis.values import Value
 
@@ -299,7 +300,7 @@ def bind_parameters(
     arguments = node.args
     positional = [*arguments.posonlyargs, *arguments.args]
     ordered = positional[1:] if self_name else positional
-    defaults = defaults_of(arguments)
+    defaults = defaults_of(node)
     unknown: list[str] = []
     either: list[str] = []  # annotated as a number or a tensor
     for argument in (*ordered, *arguments.kwonlyargs):
@@ -380,9 +381,7 @@ def _note_bound(
     facts.takes_tensors = bool(facts.arrays) or any(map(_is_of_tensors, env.values()))
     facts.defaults = (*literal_defaults(defaults), *_host_tensors(module, defaults))
     facts.switched_on = tuple(
-        name
-        for name, default in defaults.items()
-        if isinstance(default, ast.Constant) and default.value is True
+        name for name, default in defaults.items() if is_constant(default, True)
     )
 
 
@@ -406,7 +405,7 @@ def _typed(value: Value) -> str:
 
 def _is_none(default: ast.expr | None) -> bool:
     """Whether a parameter has no default, or None."""
-    return default is None or (isinstance(default, ast.Constant) and default.value is None)
+    return default is None or is_constant(default, None)
 
 
 def _declared(module: Module, function: str, argument: ast.arg, default: ast.expr | None) -> Value:

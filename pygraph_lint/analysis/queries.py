@@ -21,7 +21,7 @@ from pygraph_lint.analysis.definitions import FileDefinitions, NodeT, Scope
 from pygraph_lint.analysis.effects import Effects, EffectsOf
 from pygraph_lint.analysis.known import UNKNOWN, Known, ProjectView, Type, of_value
 from pygraph_lint.analysis.names import Names, imports_of
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import dotted, receiver, root_and_path
 from pygraph_lint.analysis.statement_graph import (
     FUNCTIONS,
     BindingKind,
@@ -76,6 +76,12 @@ class FileQueries:
             node = above[node]
         return node
 
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements among which one stands: of a body, or behind ``else`` or ``finally``."""
+        parent = self.parent(statement)
+        blocks = (getattr(parent, name, None) for name in ("body", "orelse", "finalbody"))
+        return next((each for each in blocks if isinstance(each, list) and statement in each), [])
+
     def owner(self, node: ast.AST) -> ast.ClassDef | None:
         """The innermost class around ``node``."""
         return self.definitions.owner(node)
@@ -99,15 +105,9 @@ class FileQueries:
         """What a name or a dotted expression stands for: ``torch.nn.functional.relu`` for
         ``F.relu``, ``builtins.len`` for ``len``; None for what is a value.
         """
-        root = node
-        attributes: list[str] = []
-        while isinstance(root, ast.Attribute):
-            attributes.append(root.attr)
-            root = root.value
-        if not isinstance(root, ast.Name):
-            return None
-        bound = self._stands_for(root)
-        return None if bound is None else ".".join([bound, *reversed(attributes)])
+        root, path = root_and_path(node)
+        bound = self._stands_for(root) if isinstance(root, ast.Name) else None
+        return None if bound is None else f"{bound}{path}"
 
     def _stands_for(self, name: ast.Name) -> str | None:
         if name not in self._meanings:
@@ -146,25 +146,28 @@ class FileQueries:
 
     def means_nothing(self, name: str, at: ast.AST) -> bool:
         """Whether a name is free at a place: neither bound in a scope around it nor a builtin."""
+        return name not in _BUILTINS and not any(
+            self._binds(scope, name) for scope in self._scopes(at)
+        )
+
+    def _scopes(self, at: ast.AST) -> Iterator[Scope]:
+        """The scopes around a place, innermost first."""
         scope = self.scope(at)
-        while True:
-            flow = self.definitions.flow(scope)
-            if flow.every(name) or name in flow.shared:
-                return False
-            if isinstance(scope, ast.Module):
-                return name not in _BUILTINS
+        while not isinstance(scope, ast.Module):
+            yield scope
             scope = self.scope(scope)
+        yield scope
+
+    def _binds(self, scope: Scope, name: str) -> bool:
+        flow = self.definitions.flow(scope)
+        return bool(flow.every(name)) or name in flow.shared
 
     def is_builtin(self, name: str, at: ast.AST) -> bool:
         """Whether a name surely is Python's own at a place: bound in no scope around it, by no
         ``import *``, and by no other file.
         """
-        scope = self.scope(at)
-        while not isinstance(scope, ast.Module):
-            flow = self.definitions.flow(scope)
-            if flow.every(name) or name in flow.shared:
-                return False
-            scope = self.scope(scope)
+        if any(self._binds(scope, name) for scope in [*self._scopes(at)][:-1]):
+            return False
         bound = any(each == name or each.startswith("*") for each in self._names.bindings)
         named = (each for each in self.of_kind(ast.Name) if each.id == name)
         assigned = any(not isinstance(each.ctx, ast.Load) for each in named)
@@ -266,9 +269,8 @@ class FileQueries:
         name = self.callee(call) or ""
         if name.startswith("torch.") and name.removeprefix("torch.") in _SHAPE_KEEPING_CALLS:
             return self.shaped_like(call.args[0]) if call.args else None
-        if name or not isinstance(call.func, ast.Attribute):
-            return None
-        return self.shaped_like(call.func.value) if call.func.attr in _SHAPE_KEEPING else None
+        keeping = None if name else receiver(call, _SHAPE_KEEPING)
+        return None if keeping is None else self.shaped_like(keeping)
 
     # -- definitions and order
 
@@ -346,20 +348,12 @@ class FileQueries:
     def _untouched(self, node: ast.expr, at: ast.AST) -> bool:
         """Whether nothing that runs between two places of one block may change an object."""
         one, other = sorted((self.statement(node), self.statement(at)), key=lambda s: s.lineno)
-        block = self._block(one)
-        if block is None or other not in block:
+        block = self.block(one)
+        if other not in block:
             return one is other
         between = block[block.index(one) : block.index(other)]
         found = [self.effects(each) for each in between]
         return not any(each.mutates or each.unknown for each in found)
-
-    def _block(self, statement: ast.stmt) -> list[ast.stmt] | None:
-        parent = self.parent(statement)
-        for field in ("body", "orelse", "finalbody"):
-            block = getattr(parent, field, None)
-            if isinstance(block, list) and statement in block:
-                return block
-        return None
 
     # -- effects and holders
 

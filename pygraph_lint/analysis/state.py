@@ -15,7 +15,7 @@ from pygraph_lint.analysis.later_uses import LaterUses
 from pygraph_lint.analysis.literals import Test
 from pygraph_lint.analysis.model import KEYWORDED, OF_MAPPING, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.module import Module
-from pygraph_lint.analysis.nodes import Body, span_of
+from pygraph_lint.analysis.nodes import Body, root_and_path, span_of
 from pygraph_lint.analysis.options import bound_attributes, default_of_key, key_of
 from pygraph_lint.analysis.symbols import as_argument, constant
 from pygraph_lint.analysis.values import Value
@@ -298,31 +298,19 @@ class State:
 
     def qualified(self, node: ast.expr) -> str | None:
         """The qualified name of a dotted expression whose root is no variable of this function."""
-        attributes: list[str] = []
-        while isinstance(node, ast.Attribute):
-            attributes.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name):
+        name, path = root_and_path(node)
+        if not isinstance(name, ast.Name):
             return None
-        if node.id in self.env:
-            known = self.env[node.id]
+        if name.id in self.env:
+            known = self.env[name.id]
             if known.kinds != v.CALLABLE or known.item is not None or len(v.classes(known)) != 1:
                 return None
-            root: str | None = known.cls
-        elif node.id in self.locals:
+            return f"{known.cls}{path}"
+        if name.id in self.locals:
             return None
-        else:
-            root = self.module.bindings.get(node.id)
-            if root is None:
-                if node.id in BUILTINS and not attributes:
-                    return "builtins." + node.id
-                root = self.module.names.resolve(node)
-                if root is None:
-                    return None
-        if not attributes:
-            return root
-        attributes.append(root)  # type: ignore[arg-type]
-        return ".".join(reversed(attributes))
+        if self.module.bindings.get(name.id) is None and name.id in BUILTINS and not path:
+            return "builtins." + name.id
+        return self.module.names.resolve(node)
 
     def is_self(self, node: ast.expr) -> bool:
         """Whether an expression is the object whose method this is."""

@@ -269,16 +269,13 @@ def parameters(function: Function) -> list[ast.arg]:
     return [*ordered, given.kwarg] if given.kwarg is not None else ordered
 
 
-def default_of(function: Function, parameter: str) -> ast.expr | None:
-    """The default of a parameter."""
+def defaults(function: Function) -> dict[str, ast.expr]:
+    """The defaults of the parameters that have one, by name."""
     given = function.args
     ordered = [*given.posonlyargs, *given.args]
-    defaults = zip(reversed(ordered), reversed(given.defaults), strict=False)
-    by_name = {argument.arg: default for argument, default in defaults}
-    for argument, keyword in zip(given.kwonlyargs, given.kw_defaults, strict=True):
-        if keyword is not None:
-            by_name[argument.arg] = keyword
-    return by_name.get(parameter)
+    placed = zip(reversed(ordered), reversed(given.defaults), strict=False)
+    named = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    return {each.arg: value for each, value in (*placed, *named) if value is not None}
 
 
 def _parameters(function: Function) -> Iterator[Definition]:
@@ -333,8 +330,7 @@ def _bound_by(node: ast.stmt) -> Iterator[Definition]:
 def _expressions(node: ast.stmt) -> list[ast.AST]:
     """What a simple statement evaluates, targets included: ``a[i] = b`` reads ``a`` and ``i``."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        defaults = [*node.args.defaults, *(item for item in node.args.kw_defaults if item)]
-        return [*node.decorator_list, *defaults]
+        return [*node.decorator_list, *defaults(node).values()]
     return children(node)
 
 

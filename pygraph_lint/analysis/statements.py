@@ -10,7 +10,7 @@ from pygraph_lint.analysis.annotations import annotated
 from pygraph_lint.analysis.binding import assign
 from pygraph_lint.analysis.conditions import asked, narrow, only_if, truth
 from pygraph_lint.analysis.devices import MADE
-from pygraph_lint.analysis.nodes import source_of, span_of, walk
+from pygraph_lint.analysis.nodes import method_name, source_of, span_of, walk
 from pygraph_lint.analysis.operators import arithmetic
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.values import Value
@@ -95,9 +95,8 @@ def exec_expression(state: State, node: ast.Expr) -> None:
 
 def _warns_of_misuse(call: ast.expr) -> bool:
     """``logger.warning("`scale` is deprecated")``; not what is said once, and so often reached."""
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-        return False
-    if call.func.attr not in ("warning", "warn") or not call.args:
+    warns = method_name(call) in ("warning", "warn")
+    if not isinstance(call, ast.Call) or not warns or not call.args:
         return False
     texts = (each.value for each in walk(call.args[0]) if isinstance(each, ast.Constant))
     return any(isinstance(text, str) and _MISUSE.search(text) is not None for text in texts)

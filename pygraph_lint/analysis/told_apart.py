@@ -11,7 +11,7 @@ import ast
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.literals import How, Test, comparison
-from pygraph_lint.analysis.nodes import dotted, walk
+from pygraph_lint.analysis.nodes import dotted, walk, without_not
 from pygraph_lint.analysis.state import Environment, Fact, Split, State
 from pygraph_lint.analysis.values import Value
 
@@ -52,8 +52,7 @@ def told_apart(state: State, node: ast.expr, outcome: bool) -> list[tuple[str, V
 
 def _facts(state: State, node: ast.expr, outcome: bool) -> list[Fact]:
     """What a condition that came out as ``outcome`` says about names, and about the mode."""
-    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        node, outcome = node.operand, not outcome
+    node, outcome = without_not(node, outcome)
     if isinstance(node, ast.BoolOp):
         if isinstance(node.op, ast.And) != outcome:
             return []

@@ -11,7 +11,7 @@ import re
 
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import Names
-from pygraph_lint.analysis.nodes import dotted, walk
+from pygraph_lint.analysis.nodes import dotted, is_constant, walk
 from pygraph_lint.analysis.statement_graph import FUNCTIONS
 
 _SETTINGS = frozenset(
@@ -82,7 +82,7 @@ def _names_export(node: ast.AST) -> bool:
 def _asks_for_it(node: ast.AST) -> bool:
     """Whether a setting is given that makes graph breaks errors, or takes values into graphs."""
     if isinstance(node, ast.keyword):
-        off = isinstance(node.value, ast.Constant) and node.value.value is False
+        off = is_constant(node.value, False)
         return node.arg in _SETTINGS and not off
     if isinstance(node, ast.Constant):
         text = node.value if isinstance(node.value, str) else ""

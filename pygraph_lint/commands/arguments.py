@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pygraph_lint import __version__
 
@@ -26,134 +26,67 @@ TRACE_FORMATS = ("text", "json", "sarif", "chrome", "html")
 SHELLS = ("bash", "zsh", "tcsh", "fish", "powershell")
 
 
-@dataclass(frozen=True, slots=True)
-class Fixing:
-    """What ``check`` may change: ``apply`` writes, ``diff`` only shows; ``report_rest`` reports the
-    findings that are left.
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """``pygraph-lint check``, its options by their names. ``settings`` has what sets a setting, by
+    field name. ``output_file`` None: stdout; ``jobs`` None: one process for each core.
     """
 
-    apply: bool = False
-    diff: bool = False
-    report_rest: bool = True
-    unsafe: bool | None = None
-    show: bool = False
-    fail_if_fixed: bool = False
+    paths: Sequence[str]
+    settings: Mapping[str, Any]
+    fix: bool
+    fix_only: bool
+    diff: bool
+    unsafe_fixes: bool | None
+    show_fixes: bool
+    exit_non_zero_on_fix: bool
+    add_noqa: bool
+    write_baseline: Path | None
+    stdin_filename: str | None
+    config: Path | None
+    isolated: bool
+    show_files: bool
+    show_settings: bool
+    output_file: Path | None
+    statistics: bool
+    quiet: bool
+    color: str
+    exit_zero: bool
+    watch: bool
+    jobs: int | None
+    no_cache: bool
+    cache_dir: Path | None
 
     @property
-    def wanted(self) -> bool:
+    def fixes(self) -> bool:
         """Whether files are rewritten, in memory at least."""
-        return self.apply or self.diff
+        return self.fix or self.fix_only or self.diff
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """How ``check`` reports. ``file`` None: stdout."""
-
-    file: Path | None = None
-    statistics: bool = False
-    quiet: bool = False
-    exit_zero: bool = False
-    color: str = "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class Show:
-    """What ``check`` prints instead of checking."""
-
-    settings: bool = False
-    files: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """Where files and settings come from. ``jobs`` None: one process for each core."""
-
-    stdin_name: str = "stdin.py"
-    config: Path | None = None
-    isolated: bool = False
-    jobs: int | None = None
-    cache: bool = True
-    cache_folder: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """``pygraph-lint check``. ``settings`` has what the command line sets, by field name."""
-
-    paths: tuple[str, ...]
-    settings: Mapping[str, Any]
-    fixing: Fixing = field(default_factory=Fixing)
-    output: Output = field(default_factory=Output)
-    reading: Reading = field(default_factory=Reading)
-    show: Show = field(default_factory=Show)
-    watch: bool = False
-    add_noqa: bool = False
-    write_baseline: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Explain:
-    """``pygraph-lint rule CODE``; without a code ``rules``. ``form`` is ``text`` or ``json``."""
-
-    code: str | None
-    form: str
-
-
-@dataclass(frozen=True, slots=True)
-class TestRules:
-    """``pygraph-lint rule-test [FOLDER...]``."""
-
-    folders: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Complete:
-    """``pygraph-lint completion SHELL``."""
-
-    shell: str
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Trace:
-    """``pygraph-lint trace``: run ``program``, or read the files of ``join`` or ``compare``."""
+    """``pygraph-lint trace``, its options by their names: run ``program``, or read the files of
+    ``join`` or ``compare``.
+    """
 
-    program: tuple[str, ...]
+    program: Sequence[str]
     module: bool
     python: str | None
     coverage: bool
-    file: Path
-    join: tuple[str, ...]
-    compare: tuple[str, ...]
-    form: str
-    output: Path | None
+    trace_file: Path
+    join: Sequence[str] | None
+    compare: Sequence[str] | None
+    output_format: str
+    output_file: Path | None
     report_misses: Path | None
     fix: bool
-    unsafe: bool
+    unsafe_fixes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """``pygraph-lint config [KEY]``."""
-
-    key: str | None
+Options = TypeVar("Options", Check, Trace)
 
 
-@dataclass(frozen=True, slots=True)
-class Clean:
-    """``pygraph-lint clean``. ``folder`` None: where the cache is by default."""
-
-    folder: Path | None
-
-
-@dataclass(frozen=True, slots=True)
-class Serve:
-    """``pygraph-lint server``."""
-
-
-Command = Check | Explain | TestRules | Complete | Trace | Configuration | Clean | Serve
-
-
-def parse(argv: Sequence[str]) -> Command:
+def parse(argv: Sequence[str]) -> argparse.Namespace:
     """What the arguments ask for; without a command word they are those of ``check``.
 
     Exits with 2 on wrong usage.
@@ -163,85 +96,26 @@ def parse(argv: Sequence[str]) -> Command:
         argv = ["check", *argv]
     built = parser()
     given = built.parse_args(argv)
-    if given.command == "completion":
-        return Complete(given.shell)
-    if given.command == "server":
-        return Serve()
-    if given.command == "config":
-        return Configuration(given.key)
-    if given.command == "clean":
-        return Clean(_path(given.cache_dir))
-    if given.command == "rule-test":
-        return TestRules(tuple(given.folders))
-    if given.command == "trace":
-        return _trace(given)
-    if given.command != "check":
-        return Explain(getattr(given, "code", None), given.output_format)
-    _refuse_typing_errors(built, given.paths)
-    return _check(given)
+    if given.command == "check":
+        _refuse_typing_errors(built, given.paths)
+        given.settings = _settings(given)
+    return given
 
 
-def _check(given: argparse.Namespace) -> Check:
+def _settings(given: argparse.Namespace) -> dict[str, Any]:
     from pygraph_lint.files.settings import DECLARED
 
-    names = [declared.name for declared in DECLARED.values()]
-    chosen = {name: getattr(given, name, None) for name in names}
-    return Check(
-        paths=tuple(given.paths),
-        settings={
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in chosen.items()
-            if value is not None
-        },
-        fixing=Fixing(
-            apply=(given.fix or given.fix_only) and not given.diff,
-            diff=given.diff,
-            report_rest=not given.fix_only,
-            unsafe=given.unsafe_fixes,
-            show=given.show_fixes,
-            fail_if_fixed=given.exit_non_zero_on_fix,
-        ),
-        output=Output(
-            file=_path(given.output_file),
-            statistics=given.statistics,
-            quiet=given.quiet,
-            exit_zero=given.exit_zero,
-            color=given.color,
-        ),
-        reading=Reading(
-            stdin_name=given.stdin_filename or "stdin.py",
-            config=Path(given.config).absolute() if given.config else None,
-            isolated=given.isolated,
-            jobs=given.jobs,
-            cache=not given.no_cache,
-            cache_folder=_path(given.cache_dir),
-        ),
-        show=Show(given.show_settings, given.show_files),
-        watch=given.watch,
-        add_noqa=given.add_noqa,
-        write_baseline=_path(given.write_baseline),
-    )
+    chosen = {each.name: getattr(given, each.name, None) for each in DECLARED.values()}
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in chosen.items()
+        if value is not None
+    }
 
 
-def _path(given: str | None) -> Path | None:
-    return Path(given) if given else None
-
-
-def _trace(given: argparse.Namespace) -> Trace:
-    return Trace(
-        program=tuple(given.program),
-        module=given.module,
-        python=given.python,
-        coverage=given.coverage,
-        file=Path(given.trace_file),
-        join=tuple(given.join or ()),
-        compare=tuple(given.compare or ()),
-        form=given.output_format,
-        output=_path(given.output_file),
-        report_misses=_path(given.report_misses),
-        fix=given.fix,
-        unsafe=given.unsafe_fixes,
-    )
+def options(kind: type[Options], given: argparse.Namespace) -> Options:
+    """The options of a command, as an object of its class."""
+    return kind(**{each.name: getattr(given, each.name) for each in fields(kind)})
 
 
 def _refuse_typing_errors(built: argparse.ArgumentParser, paths: Sequence[str]) -> None:
@@ -256,6 +130,14 @@ def _refuse_typing_errors(built: argparse.ArgumentParser, paths: Sequence[str]) 
 
 
 # --- the form -------------------------------------------------------------------------------------
+
+
+def _path(text: str) -> Path | None:
+    return Path(text) if text else None
+
+
+def _from_here(text: str) -> Path | None:
+    return Path(text).absolute() if text else None
 
 
 def _codes(text: str) -> list[str]:
@@ -285,7 +167,7 @@ def _version(text: str) -> str:
     from pygraph_lint.files.settings import torch_version
 
     try:
-        return torch_version(text)
+        return str(torch_version(text))
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"must be {error}, not {text!r}") from None
 
@@ -320,7 +202,7 @@ def parser() -> argparse.ArgumentParser:
     _add_trace(_add(commands, "trace", "run a program and say what broke its graphs"))
     _add_explaining(commands)
     clean = _add(commands, "clean", "remove the cache")
-    clean.add_argument("--cache-dir", metavar="FOLDER", help="where the cache is")
+    clean.add_argument("--cache-dir", type=_path, metavar="FOLDER", help="where the cache is")
     served = _add(
         commands, "server", "serve an editor over stdin and stdout (Language Server Protocol)"
     )
@@ -376,12 +258,23 @@ def _add_trace(trace: argparse.ArgumentParser) -> None:
     add("-m", dest="module", action="store_true", help="the program is a module")
     add("--python", metavar="PYTHON", help="the interpreter that has torch and pygraph_rt")
     add("--coverage", action="store_true", help="record which lines ran (slow before Python 3.12)")
-    add("--trace-file", metavar="FILE", default="trace.json", help="the trace; default: trace.json")
+    add(
+        "--trace-file",
+        type=Path,
+        metavar="FILE",
+        default="trace.json",
+        help="the trace; default: trace.json",
+    )
     add("program", nargs=argparse.REMAINDER, metavar="PROGRAM ...", help="with its arguments")
     add = trace.add_argument_group("output").add_argument
     add("--output-format", choices=TRACE_FORMATS, default="text")
-    add("--output-file", metavar="FILE", help="write the report here")
-    add("--report-misses", metavar="FILE", help="write what the linter missed, without source code")
+    add("--output-file", type=_path, metavar="FILE", help="write the report here")
+    add(
+        "--report-misses",
+        type=_path,
+        metavar="FILE",
+        help="write what the linter missed, without source code",
+    )
     add = trace.add_argument_group("fixing").add_argument
     add("--fix", action="store_true", help="make the safe fixes; first those of what happened")
     add("--unsafe-fixes", action="store_true", help="with --fix: unsafe fixes too")
@@ -454,7 +347,7 @@ def _add_known(check: argparse.ArgumentParser) -> None:
         const="",
         help="also report what the settings' baseline holds",
     )
-    add("--write-baseline", metavar="FILE", help="write all findings to this file")
+    add("--write-baseline", type=_path, metavar="FILE", help="write all findings to this file")
 
 
 def _add_files(check: argparse.ArgumentParser) -> None:
@@ -476,7 +369,7 @@ def _add_files(check: argparse.ArgumentParser) -> None:
     _add_switch(add, "--force-exclude", "exclusions also apply to files named here")
     _add_switch(add, "--respect-gitignore", "leave out what git ignores (default)")
     add("--stdin-filename", metavar="PATH", help="the name of what comes by stdin")
-    add("--config", metavar="FILE", help="take settings from this file only")
+    add("--config", type=_from_here, metavar="FILE", help="take settings from this file only")
     add("--isolated", action="store_true", help="read no settings file")
     add("--show-files", action="store_true", help="list the files that would be checked, and stop")
     add("--show-settings", action="store_true", help="print the settings in force, and stop")
@@ -487,7 +380,7 @@ def _add_output(check: argparse.ArgumentParser) -> None:
 
     add = check.add_argument_group("output").add_argument
     add("--output-format", choices=FORMATS)
-    add("-o", "--output-file", metavar="FILE", help="write the report here")
+    add("-o", "--output-file", type=_path, metavar="FILE", help="write the report here")
     add("--statistics", action="store_true", help="counts by rule instead of findings")
     add("-q", "--quiet", action="store_true", help="findings only, no summary")
     add("--color", choices=COLORS, default="auto", help="auto: colors on a terminal")
@@ -500,4 +393,4 @@ def _add_running(check: argparse.ArgumentParser) -> None:
     add("-w", "--watch", action="store_true", help="check again whenever a file changes")
     add("--jobs", type=_jobs, metavar="N", help="processes to use (default: one a core)")
     add("-n", "--no-cache", action="store_true", help="neither read nor write the cache")
-    add("--cache-dir", metavar="FOLDER", help="where the cache is")
+    add("--cache-dir", type=_path, metavar="FOLDER", help="where the cache is")

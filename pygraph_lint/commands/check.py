@@ -41,7 +41,7 @@ def check(given: Check) -> int:
 
 def _refuse_contradictions(given: Check) -> None:
     """Raise SettingsError for what would else be left undone without a word."""
-    if given.reading.isolated and given.reading.config is not None:
+    if given.isolated and given.config is not None:
         raise SettingsError("--isolated reads no settings file, --config names one; leave one out")
     if "" in given.paths:
         raise SettingsError("a path is empty")
@@ -53,7 +53,7 @@ def _refuse_contradictions(given: Check) -> None:
         raise SettingsError("--add-noqa writes to files; it cannot be used with stdin")
     if given.add_noqa and given.write_baseline:
         raise SettingsError("--add-noqa and --write-baseline cannot be used together")
-    if given.fixing.wanted and (given.add_noqa or given.write_baseline):
+    if given.fixes and (given.add_noqa or given.write_baseline):
         option = "--add-noqa" if given.add_noqa else "--write-baseline"
         raise SettingsError(f"{option} cannot be used with --fix or --diff")
 
@@ -71,16 +71,15 @@ def check_once(given: Check) -> int:
 
 def make_runner(given: Check, progress: Progress) -> Runner:
     """What looks at the files, as the command line wants it."""
-    reading = given.reading
-    folder = (reading.cache_folder or default_folder()) if reading.cache else None
+    folder = None if given.no_cache else given.cache_dir or default_folder()
     return Runner(
-        rules=rules_here(reading.config, reading.isolated),
+        rules=rules_here(given.config, given.isolated),
         overrides=given.settings,
-        config=reading.config,
+        config=given.config,
         cache_folder=folder,
-        jobs=reading.jobs or _cores(),
+        jobs=given.jobs or _cores(),
         progress=progress,
-        isolated=reading.isolated,
+        isolated=given.isolated,
     )
 
 
@@ -90,12 +89,12 @@ def _run(given: Check, runner: Runner) -> int:
     else:
         files = runner.collect(given.paths)
         if not files and not runner.missing:
-            note(given.output, "warning: there are no Python files under the given paths")
-    if given.show.files or given.show.settings:
+            note(given, "warning: there are no Python files under the given paths")
+    if given.show_files or given.show_settings:
         return _show(given, runner, files)
-    if given.fixing.unsafe and not given.fixing.wanted:
-        note(given.output, NOTHING_FIXED)
-    if given.fixing.wanted:
+    if given.unsafe_fixes and not given.fixes:
+        note(given, NOTHING_FIXED)
+    if given.fixes:
         from pygraph_lint.commands.fix import fix
 
         return fix(given, runner, files)
@@ -104,7 +103,7 @@ def _run(given: Check, runner: Runner) -> int:
 
 def _take_stdin(given: Check, runner: Runner) -> list[Path]:
     """The name that what came by stdin goes by; nothing where it cannot be checked."""
-    name, data = given.reading.stdin_name, sys.stdin.buffer.read()
+    name, data = given.stdin_filename or "stdin.py", sys.stdin.buffer.read()
     if not name.endswith(notebooks.SUFFIX) and notebooks.is_one(data):
         raise SettingsError(
             "what comes by stdin is a notebook; name it as one: --stdin-filename book.ipynb"
@@ -120,10 +119,10 @@ def _cores() -> int:
 
 def _show(given: Check, runner: Runner, files: Sequence[Path]) -> int:
     """The files that would be checked, or the settings of the current folder."""
-    if given.show.files:
+    if given.show_files:
         write("".join(f"{shown_path(str(path))}\n" for path in files))
         complain(runner.missing)
-    if given.show.settings:
+    if given.show_settings:
         settings = runner.resolver.of(Path.cwd())
         write(f"# settings of {settings.folder}\n")
         for key, declared in DECLARED.items():
@@ -149,10 +148,10 @@ def _report(given: Check, runner: Runner, files: Sequence[Path]) -> int:
     found = without_known(runner, found)
     if given.add_noqa:
         return _add_noqa(given, runner, found)
-    if not given.output.statistics:
+    if not given.statistics:
         found = runner.offer_fixes(found)
     nothing = not files and not found
-    report_findings(given.output, runner, found, NOTHING_CHECKED if nothing else None)
+    report_findings(given, runner, found, NOTHING_CHECKED if nothing else None)
     return exit_code(given, runner, found)
 
 
@@ -160,7 +159,7 @@ def exit_code(given: Check, runner: Runner, found: Sequence[Finding]) -> int:
     """2 where a path is missing or a folder cannot be read, 1 where something was found."""
     if runner.missing:
         return 2
-    return 1 if found and not given.output.exit_zero else 0
+    return 1 if found and not given.exit_zero else 0
 
 
 def _write_baseline(path: Path, given: Check, runner: Runner, found: Sequence[Finding]) -> int:
@@ -171,7 +170,7 @@ def _write_baseline(path: Path, given: Check, runner: Runner, found: Sequence[Fi
     if before is not None:
         new, gone = baseline.changes(before, baseline.read(path))
         changes = f" ({new} new, {gone} gone)"
-    note(given.output, f"{count(number, 'finding')} written to {path}{changes}")
+    note(given, f"{count(number, 'finding')} written to {path}{changes}")
     return _unread(runner, found)
 
 
@@ -187,7 +186,7 @@ def _add_noqa(given: Check, runner: Runner, found: Sequence[Finding]) -> int:
         except SourceError as error:
             failed.append(unreadable(path, str(error)))
     complain(failed)
-    note(given.output, f"added `# noqa` for {count(total, 'finding')}")
+    note(given, f"added `# noqa` for {count(total, 'finding')}")
     return 2 if failed else _unread(runner, found)
 
 

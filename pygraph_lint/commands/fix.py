@@ -22,8 +22,8 @@ from pygraph_lint.runner import ALWAYS, Runner
 
 def fix(given: Check, runner: Runner, files: Sequence[Path]) -> int:
     """Fix the files, or what came by stdin, or show the difference; the exit code."""
-    fixed = loop.fix_files(runner, files, given.fixing.unsafe)
-    if given.fixing.diff:
+    fixed = loop.fix_files(runner, files, given.unsafe_fixes)
+    if given.diff:
         return _show_diff(given, runner, fixed)
     problems: list[Finding] = []
     if STDIN in given.paths:
@@ -36,28 +36,28 @@ def fix(given: Check, runner: Runner, files: Sequence[Path]) -> int:
         problems = loop.write(fixed)
     unwritten = {finding.filename for finding in problems}
     applied = [one for one in fixed.applied if one[0].filename not in unwritten]
-    if given.fixing.show and applied:
+    if given.show_fixes and applied:
         write(_shown_fixes(runner, replace(fixed, applied=applied), "fixed"))
     left = without_known(runner, [*runner.missing, *fixed.findings])
-    if given.fixing.report_rest:
-        found = runner.offer_fixes([*problems, *left])
-    else:
+    if given.fix_only:
         found = [*problems, *(finding for finding in left if finding.code in ALWAYS)]
+    else:
+        found = runner.offer_fixes([*problems, *left])
     nothing = not files and not found
     summary = NOTHING_CHECKED if nothing else _summary_of_fixes_only(given, left)
-    report_findings(given.output, runner, found, summary)
+    report_findings(given, runner, found, summary)
     if applied:
-        note(given.output, f"Fixed {count(len(applied), 'finding')}.")
+        note(given, f"Fixed {count(len(applied), 'finding')}.")
     if problems or runner.missing:
         return 2
-    if applied and given.fixing.fail_if_fixed:
+    if applied and given.exit_non_zero_on_fix:
         return 1
     return exit_code(given, runner, found)
 
 
 def _summary_of_fixes_only(given: Check, left: Sequence[Finding]) -> str | None:
     """With ``--fix-only`` the findings that are left are counted, not shown."""
-    if given.fixing.report_rest or not left:
+    if not given.fix_only or not left:
         return None
     verb, what = ("is", "it") if len(left) == 1 else ("are", "them")
     number = count(len(left), "finding")
@@ -69,12 +69,12 @@ def _show_diff(given: Check, runner: Runner, fixed: loop.Fixed) -> int:
     unread = [f for f in [*runner.missing, *fixed.findings] if f.code in ALWAYS]
     complain(in_cells(unread, runner.file_bytes))
     write("".join(_diff(path, runner, fixed) for path in sorted(fixed.after)))
-    if given.fixing.show and fixed.applied:
-        note(given.output, _shown_fixes(runner, fixed, "would fix").rstrip("\n"))
+    if given.show_fixes and fixed.applied:
+        note(given, _shown_fixes(runner, fixed, "would fix").rstrip("\n"))
     fixes = count(len(fixed.applied), "fix")
     more = _unsafe_left(runner, fixed)
     also = f"; {more} more with `--unsafe-fixes`" if more else ""
-    note(given.output, f"{fixes} in {count(len(fixed.after), 'file')} would be made{also}")
+    note(given, f"{fixes} in {count(len(fixed.after), 'file')} would be made{also}")
     return exit_code(given, runner, [*unread, *(finding for finding, _ in fixed.applied)])
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pygraph_lint import report
-from pygraph_lint.commands.arguments import Output
+from pygraph_lint.commands.arguments import Check
 from pygraph_lint.errors import SettingsError
 from pygraph_lint.findings import Finding
 from pygraph_lint.report import FOR_READING, Report, colored, concise
@@ -22,9 +22,9 @@ def count(number: int, what: str) -> str:
     return f"{number} {what}{'es' if what.endswith('x') else 's'}"
 
 
-def note(output: Output, text: str) -> None:
+def note(given: Check, text: str) -> None:
     """Say something beside the report, on stderr."""
-    if not output.quiet:
+    if not given.quiet:
         print(text, file=sys.stderr)
 
 
@@ -43,19 +43,19 @@ def write(text: str, file: Path | None = None) -> None:
 
 
 def report_findings(
-    output: Output, runner: Runner, found: Sequence[Finding], summary: str | None = None
+    given: Check, runner: Runner, found: Sequence[Finding], summary: str | None = None
 ) -> None:
     """Print the findings, or their statistics; ``summary`` replaces the usual last line."""
     form = runner.output_format
     text_of = readers(runner)
     found = report.in_cells(found, runner.file_bytes)
-    color = output.file is None and colored(sys.stdout, output.color)
-    if output.statistics:
+    color = given.output_file is None and colored(sys.stdout, given.color)
+    if given.statistics:
         text = _statistics(found, form)
     else:
         text = report.render(form, Report(found, runner.rules, text_of, color))
-    write(text, output.file)
-    if not output.quiet and form in FOR_READING and not (output.statistics and found):
+    write(text, given.output_file)
+    if not given.quiet and form in FOR_READING and not (given.statistics and found):
         write(f"{_summary(found) if summary is None else summary}\n")
 
 

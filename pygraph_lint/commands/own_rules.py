@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from pygraph_lint.commands.output import write
@@ -20,7 +21,7 @@ def rules_here(config: Path | None = None, isolated: bool = False) -> dict[str, 
     return load_with(settings.folder / name for name in settings.rules)
 
 
-def rule_test(folders: tuple[str, ...]) -> int:
+def rule_test(folders: Sequence[str]) -> int:
     """Check the examples of own rules, from ``folders`` or the settings; the exit code.
 
     In a bad example exactly the marked lines must be found, in a good one nothing of that rule.

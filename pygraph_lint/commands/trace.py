@@ -29,17 +29,19 @@ def trace(given: Trace) -> int:
     """
     if given.compare:
         before, after = (read_all([Path(path)])[0] for path in given.compare)
-        write(compare.compare(before, after), given.output)
+        write(compare.compare(before, after), given.output_file)
         return 0
     if given.join:
         return 1 if _join([Path(path) for path in given.join], given).places else 0
     if not given.program:
         raise SettingsError("name a program to run, or traces with --join; see `trace --help`")
     options = [*(["--coverage"] if given.coverage else []), *(["-m"] if given.module else [])]
-    code, recorded = record(given.python or sys.executable, [*options, *given.program], given.file)
+    code, recorded = record(
+        given.python or sys.executable, [*options, *given.program], given.trace_file
+    )
     if recorded is None:
         if code != 2:  # then the recorder has said what is wrong
-            print(f"error: the program left no trace in {given.file}", file=sys.stderr)
+            print(f"error: the program left no trace in {given.trace_file}", file=sys.stderr)
         return code or 2
     try:
         _join([recorded], given)
@@ -63,13 +65,13 @@ def _join(paths: Sequence[Path], given: Trace) -> Joined:
     runner = fixing.ChosenFixes(rules, settings, cache_folder=default_folder())
     files = own_files(sources)
     joined = join(traces, sources, runner.offer_fixes(runner.check(files)))
-    if given.form == "text":
-        write(text.render(joined, rules), given.output)
-    elif given.form == "chrome":
-        write(chrome.render(joined), given.output)
+    if given.output_format == "text":
+        write(text.render(joined, rules), given.output_file)
+    elif given.output_format == "chrome":
+        write(chrome.render(joined), given.output_file)
     else:
-        render = {"json": as_json, "sarif": sarif, "html": html}[given.form].render
-        write(render(joined, rules), given.output)
+        render = {"json": as_json, "sarif": sarif, "html": html}[given.output_format].render
+        write(render(joined, rules), given.output_file)
     if given.report_misses is not None:
         write(as_json.misses(joined), given.report_misses)
     if given.fix:
@@ -79,7 +81,7 @@ def _join(paths: Sequence[Path], given: Trace) -> Joined:
 
 def _fix(runner: fixing.ChosenFixes, files: Sequence[Path], joined: Joined, given: Trace) -> None:
     """Fix, and say on stderr what was done."""
-    made = fixing.fix(runner, files, joined, given.unsafe)
+    made = fixing.fix(runner, files, joined, given.unsafe_fixes)
     for confirmed, finding, done in made:
         place = f"{shown_path(finding.filename)}:{finding.location.row}"
         why = "confirmed" if confirmed else "not confirmed"
@@ -88,5 +90,5 @@ def _fix(runner: fixing.ChosenFixes, files: Sequence[Path], joined: Joined, give
         print(f"fixed {place}: {finding.code} {done.message} ({why})", file=sys.stderr)
     rest = "; trace again to see what is left" if made else ""
     more = sum(fixable(one.finding) == UNSAFE for one in joined.judged if one.status == CONFIRMED)
-    also = f"; {more} more with --unsafe-fixes" if more and not given.unsafe else ""
+    also = f"; {more} more with --unsafe-fixes" if more and not given.unsafe_fixes else ""
     print(f"Fixed {count(len(made), 'finding')}{rest}{also}.", file=sys.stderr)

@@ -13,6 +13,7 @@ from pygraph_lint.commands.arguments import Check
 from pygraph_lint.commands.check import STDIN, check_once, make_runner
 from pygraph_lint.commands.progress import Progress
 from pygraph_lint.errors import SettingsError
+from pygraph_lint.files.paths import stamps
 
 INTERRUPTED = 130
 INTERVAL = 0.5  # seconds between two looks at the files
@@ -25,7 +26,7 @@ def watch(given: Check) -> int:
     """Check until interrupted; the exit code. Raises SettingsError where this makes no sense."""
     if STDIN in given.paths:
         raise SettingsError("--watch needs files to watch; it cannot be used with stdin")
-    if given.fixing.apply:
+    if (given.fix or given.fix_only) and not given.diff:
         raise SettingsError("--watch only reports; it cannot be used with --fix")
     try:
         _loop(replace(given, watch=False))
@@ -50,11 +51,4 @@ def _loop(once: Check) -> NoReturn:
 
 def _state(given: Check) -> State:
     """Size and modification time of each file that is checked."""
-    found: State = {}
-    for path in make_runner(given, Progress()).collect(given.paths):
-        try:
-            status = path.stat()
-        except OSError:
-            continue
-        found[path] = (status.st_size, status.st_mtime_ns)
-    return found
+    return stamps(make_runner(given, Progress()).collect(given.paths))

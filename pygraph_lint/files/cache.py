@@ -116,13 +116,9 @@ class Cache:
 
     def store(self, name: str, key: bytes, value: Any) -> None:
         """Write the entry ``name`` under ``key``."""
-        if self.folder is not None:
-            self.store_bytes(name, key, pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
-
-    def store_bytes(self, name: str, key: bytes, payload: bytes) -> None:
-        """Like ``store``, of a value that is already pickled."""
         if self.folder is None:
             return
+        payload = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
         path = self.folder / name
         temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         try:

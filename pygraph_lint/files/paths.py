@@ -1,7 +1,9 @@
-"""Questions about paths whose answer is no where a folder may not be looked into."""
+"""Questions about paths; what may not be looked at is not there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -27,3 +29,13 @@ def exists(path: Path) -> bool:
         return path.exists()
     except OSError:
         return False
+
+
+def stamps(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
+    """Size and time of change of those files that are there."""
+    found = {}
+    for path in paths:
+        with suppress(OSError):
+            status = path.stat()
+            found[path] = (status.st_size, status.st_mtime_ns)
+    return found

@@ -54,58 +54,43 @@ DEFAULT_EXCLUDE = (
 # --- what can be set ------------------------------------------------------------------------------
 
 
-def _strings(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError("a list of strings")
-    return tuple(value)
+Reader = Callable[[object], Any]
 
 
-def _codes_by_glob(value: object) -> dict[str, tuple[str, ...]]:
-    if not isinstance(value, dict):
-        raise ValueError('a table of globs and lists of codes, like {"tests/*" = ["PG2"]}')
-    try:
-        return {glob: _strings(codes) for glob, codes in value.items()}
-    except ValueError:
-        raise ValueError(
-            'a table of globs and lists of codes, like {"tests/*" = ["PG2"]}'
-        ) from None
+def _reader(
+    fits: Callable[[Any], bool], what: str, made: Callable[[Any], Any] = lambda value: value
+) -> Reader:
+    """A function that reads a value that fits, and for others raises ValueError with ``what``."""
 
-
-def _boolean(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("true or false")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError("a string")
-    return value
-
-
-def _size(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-        raise ValueError("a positive number of bytes")
-    return value
-
-
-def torch_version(value: object) -> str:
-    """``value`` if it looks like ``2.13``; raises ValueError otherwise."""
-    if not isinstance(value, str) or not re.fullmatch(r"\d+\.\d+", value):
-        raise ValueError('a torch version such as "2.13"')
-    return value
-
-
-def _one_of(*allowed: str) -> Reader:
-    def read(value: object) -> str:
-        if value not in allowed:
-            raise ValueError("one of " + ", ".join(allowed))
-        return str(value)
+    def read(value: object) -> Any:
+        if not fits(value):
+            raise ValueError(what)
+        return made(value)
 
     return read
 
 
-Reader = Callable[[object], Any]
+def _are_strings(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _one_of(*allowed: str) -> Reader:
+    return _reader(lambda value: value in allowed, "one of " + ", ".join(allowed))
+
+
+_strings = _reader(_are_strings, "a list of strings", tuple)
+_codes_by_glob = _reader(
+    lambda value: isinstance(value, dict) and all(map(_are_strings, value.values())),
+    'a table of globs and lists of codes, like {"tests/*" = ["PG2"]}',
+    lambda value: {glob: tuple(codes) for glob, codes in value.items()},
+)
+_boolean = _reader(lambda value: isinstance(value, bool), "true or false")
+_text = _reader(lambda value: isinstance(value, str), "a string")
+_size = _reader(lambda value: type(value) is int and value > 0, "a positive number of bytes")
+torch_version = _reader(
+    lambda value: isinstance(value, str) and re.fullmatch(r"\d+\.\d+", value) is not None,
+    'a torch version such as "2.13"',
+)
 
 
 def _setting(default: Any, read: Reader, meaning: str) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 
 import libcst as cst
 from libcst.helpers import parse_template_expression, parse_template_statement
@@ -67,10 +68,16 @@ def whole(node: cst.BaseExpression) -> cst.BaseExpression:
 
 def conjunction(parts: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
     """``a and b and c``."""
-    result = _joint(parts[0]) if len(parts) > 1 else parts[0]
-    for part in parts[1:]:
-        result = cst.BooleanOperation(left=result, operator=cst.And(), right=_joint(part))
-    return result
+    return joined(map(_joint, parts), cst.And()) if len(parts) > 1 else parts[0]
+
+
+def joined(
+    parts: Iterable[cst.BaseExpression], operator: cst.BaseBooleanOp | cst.BaseBinaryOp
+) -> cst.BaseExpression:
+    """``a and b and c``, or ``a & b & c``, of parts as they can stand beside the operator."""
+    if isinstance(operator, cst.BaseBooleanOp):
+        return reduce(lambda left, right: cst.BooleanOperation(left, operator, right), parts)
+    return reduce(lambda left, right: cst.BinaryOperation(left, operator, right), parts)
 
 
 def _joint(node: cst.BaseExpression) -> cst.BaseExpression:

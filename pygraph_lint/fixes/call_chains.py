@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pygraph_lint.analysis.definitions import FileDefinitions
-from pygraph_lint.analysis.nodes import dotted, walk
-from pygraph_lint.analysis.statement_graph import default_of
+from pygraph_lint.analysis.nodes import dotted, is_constant, walk
+from pygraph_lint.analysis.statement_graph import defaults
 from pygraph_lint.fixes.names import all_nodes, loads, stored
 from pygraph_lint.fixes.site import Site
 
@@ -44,7 +44,7 @@ def chains_to(
     for caller, call in _calls(site, owner):
         given = _argument(call, method, parameter)
         through = _lets_through(site, caller, call)
-        none = _defaults_to_none(method, parameter)
+        none = defaults_to_none(method, parameter)
         definition = site.ask.only_definition(given) if given is not None else None
         chain = _looped(site, caller, call, given) if given is not None else None
         if chain is not None:
@@ -200,15 +200,15 @@ def _looped(site: Site, caller: ast.FunctionDef, call: ast.Call, given: ast.Name
                 continue
         first = not site.source.line(loop.lineno)[: loop.col_offset].strip()
         if first and bound.isdisjoint(sources):
-            none = any(_defaults_to_none(caller, each) for each in sources)
+            none = any(defaults_to_none(caller, each) for each in sources)
             names = tuple(dict.fromkeys(sources))
             return Chain(caller, loop, names, tuple(chosen), (call,), (), none)
     return None
 
 
-def _defaults_to_none(function: ast.FunctionDef, parameter: str) -> bool:
-    default = default_of(function, parameter)
-    return isinstance(default, ast.Constant) and default.value is None
+def defaults_to_none(function: ast.FunctionDef, parameter: str) -> bool:
+    """Whether a parameter is None where it is not given."""
+    return is_constant(defaults(function).get(parameter), None)
 
 
 def add_parameter(site: Site, function: ast.FunctionDef, name: str) -> None:

@@ -13,8 +13,8 @@ from functools import lru_cache
 
 from pygraph_lint.analysis.definitions import FileDefinitions
 from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.analysis.statement_graph import default_of, parameters
-from pygraph_lint.fixes.call_chains import calls_of
+from pygraph_lint.analysis.statement_graph import parameters
+from pygraph_lint.fixes.call_chains import calls_of, defaults_to_none
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.proposal import Declined
@@ -25,7 +25,7 @@ from pygraph_lint.fixes.site import Site
 def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:
     """The function around the finding, which is made once, and the class or module around it."""
     function = site.function
-    around = site.parent(function) if function is not None else None
+    around = site.ask.parent(function) if function is not None else None
     if not isinstance(function, ast.FunctionDef) or around is None:
         raise Declined("not inside a plain function")
     site.expect_compiler()
@@ -171,13 +171,8 @@ def passed_to(site: Site, function: ast.FunctionDef, optional: bool = False) -> 
     return frozenset(
         each.arg
         for each in parameters(function)
-        if f"{name}({each.arg})" in called or (optional and _is_none(function, each.arg))
+        if f"{name}({each.arg})" in called or (optional and defaults_to_none(function, each.arg))
     )
-
-
-def _is_none(function: ast.FunctionDef, parameter: str) -> bool:
-    default = default_of(function, parameter)
-    return isinstance(default, ast.Constant) and default.value is None
 
 
 def _qualified(site: Site, function: ast.FunctionDef) -> str:

@@ -6,12 +6,12 @@ import ast
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any
 
 import pygraph_lint.fixes
 from pygraph_lint.analysis.queries import FileQueries
@@ -24,48 +24,29 @@ from pygraph_lint.fixes.source import Source, line_starts
 from pygraph_lint.fixes.trees import File
 
 
-class Entry(NamedTuple):
-    """A rewrite as the engine knows it. ``propose`` changes a site or raises Declined."""
-
-    name: str
-    codes: tuple[str, ...]
-    order: int
-    propose: Callable[[Site], None]
-    in_strings: bool = False
-    trusting: bool = False
-
-
-def _found() -> Iterator[Entry]:
+def _found() -> Iterator[Rewrite]:
     """The rewrites in the folders of this package: a class each, in a file of its name."""
     folders = [item for item in pkgutil.iter_modules(pygraph_lint.fixes.__path__) if item.ispkg]
     for folder in folders:
         package = importlib.import_module(f"{pygraph_lint.fixes.__name__}.{folder.name}")
         for item in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{package.__name__}.{item.name}")
-            for each in vars(module).values():
-                if _is_rewrite(each, module):
-                    yield _entry(item.name, each())
+            yield from (each() for each in vars(module).values() if _is_rewrite(each, module))
 
 
-def _is_rewrite(each: object, module: ModuleType) -> bool:
+def _is_rewrite(each: Any, module: ModuleType) -> bool:
     return (
         isinstance(each, type) and issubclass(each, Rewrite) and each.__module__ == module.__name__
     )
 
 
-def _entry(name: str, rewrite: Rewrite) -> Entry:
-    return Entry(
-        name,
-        rewrite.codes,
-        rewrite.order,
-        lambda site: propose(rewrite, site),
-        rewrite.in_strings,
-        rewrite.trusting,
-    )
-
-
 # Where several serve a rule: the first one that is safe, else the first that is unsafe.
-REWRITES: tuple[Entry, ...] = tuple(sorted(_found(), key=lambda entry: (entry.order, entry.name)))
+REWRITES: tuple[Rewrite, ...] = tuple(sorted(_found(), key=lambda each: (each.order, each.name)))
+
+
+def _serving(finding: Finding) -> list[Rewrite]:
+    """The rewrites that serve a finding's rule."""
+    return [each for each in REWRITES if finding.code in each.codes]
 
 
 def fix_text(
@@ -77,7 +58,7 @@ def fix_text(
     fails. Edits are relative to ``text``. ``without`` names preconditions to leave out: for tests
     that show each is needed.
     """
-    if not any(finding.code in rewrite.codes for finding in findings for rewrite in REWRITES):
+    if not any(map(_serving, findings)):
         return (None,) * len(findings)
     try:
         source = Source(text)
@@ -99,7 +80,7 @@ def answers(text: str, findings: Sequence[Finding]) -> tuple[tuple[Fix, ...], ..
     """
     places = _Places(Source(text), findings, frozenset())
     return tuple(
-        tuple(places.answer(entry, finding) for entry in REWRITES if finding.code in entry.codes)
+        tuple(places.answer(rewrite, finding) for rewrite in _serving(finding))
         for finding in findings
     )
 
@@ -127,14 +108,14 @@ class _Places:
         path = source.path(source.at(finding.location), source.at(finding.end_location))
         return Site(source, finding, path, self._without, file=file, findings=self._findings)
 
-    def answer(self, entry: Entry, finding: Finding) -> Fix:
+    def answer(self, rewrite: Rewrite, finding: Finding) -> Fix:
         """What a rewrite says about a finding. One that leaves code out of compiled code is only
         told of the findings that no other one removes.
         """
-        key = entry.name, id(finding)
+        key = rewrite.name, id(finding)
         if key not in self._answers:
-            places = self._remaining if entry.trusting else self
-            self._answers[key] = _propose(entry, places, finding)
+            places = self._remaining if rewrite.trusting else self
+            self._answers[key] = _propose(rewrite, places, finding)
         return self._answers[key]
 
     @cached_property
@@ -143,16 +124,15 @@ class _Places:
         leaving code out may be safe, only what a safe one removes is gone.
         """
         usable = ("safe",) if self._findings[0].view.closed else ("safe", "unsafe")
-        others = [entry for entry in REWRITES if not entry.trusting]
         left = copy(self)
         left._findings = [
             finding
             for finding in self._findings
             if not any(
                 offer.applicability in usable and not offer.remains
-                for entry in others
-                if finding.code in entry.codes
-                for offer in [self.answer(entry, finding)]
+                for rewrite in _serving(finding)
+                if not rewrite.trusting
+                for offer in [self.answer(rewrite, finding)]
             )
         ]
         return left
@@ -160,15 +140,15 @@ class _Places:
 
 def _offer(places: _Places, finding: Finding) -> Fix | None:
     """The rewrite that serves a finding best, else why there is none."""
-    entries = [entry for entry in REWRITES if finding.code in entry.codes]
-    if not entries:
+    rewrites = _serving(finding)
+    if not rewrites:
         return None
     offers: list[Fix] = []
-    for entry in entries:
-        offer = places.answer(entry, finding)
+    for rewrite in rewrites:
+        offer = places.answer(rewrite, finding)
         if offer.applicability == "safe":
             more = [each for each in offers if each.applicability == "unsafe"]
-            return replace(offer, rather=more[0]) if more and entry.trusting else offer
+            return replace(offer, rather=more[0]) if more and rewrite.trusting else offer
         offers.append(offer)
     usable = [offer for offer in offers if offer.applicability == "unsafe"]
     concerned = [offer for offer in offers if offer.reason]
@@ -176,38 +156,38 @@ def _offer(places: _Places, finding: Finding) -> Fix | None:
     return (usable or concerned or near or offers)[0]
 
 
-def _propose(entry: Entry, places: _Places, finding: Finding) -> Fix:
+def _propose(rewrite: Rewrite, places: _Places, finding: Finding) -> Fix:
     """What a rewrite offers. Where proof is missing of what the finding rests on, too: the same on
     trust, as an unsafe one.
     """
     site = places.of(finding)
-    offer = _asked(entry, site)
+    offer = _asked(rewrite, site)
     if offer.applicability != "declined" or not site.ask.believed:
         return offer
     site = places.of(finding, believing=True)
-    second = _asked(entry, site)
+    second = _asked(rewrite, site)
     if second.applicability == "declined":
         return offer
     names = ", ".join(f"`{name}`" for name in sorted(site.ask.believed))
-    if names and not entry.trusting:
+    if names and not rewrite.trusting:
         site.doubts.append(f"{names} must be a tensor, as the finding takes it to be")
-    return site.fix(entry.name)
+    return site.fix(rewrite.name)
 
 
-def _asked(entry: Entry, site: Site) -> Fix:
+def _asked(rewrite: Rewrite, site: Site) -> Fix:
     try:
-        if not entry.in_strings and any(isinstance(node, ast.JoinedStr) for node in site.path):
+        if not rewrite.in_strings and any(isinstance(node, ast.JoinedStr) for node in site.path):
             raise Declined("the code is inside an f-string")
-        entry.propose(site)
+        propose(rewrite, site)
     except Declined as declined:
         return Fix(
             "declined",
             site.message,
             str(declined),
-            rewrite=entry.name,
+            rewrite=rewrite.name,
             condition=declined.condition,
         )
-    return site.fix(entry.name)
+    return site.fix(rewrite.name)
 
 
 def apply(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:

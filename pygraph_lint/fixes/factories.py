@@ -7,9 +7,9 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis.known import Type
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import dotted, is_constant, keyword, last_part
 from pygraph_lint.analysis.statement_graph import Definition
-from pygraph_lint.fixes.keywords import keyword, starred
+from pygraph_lint.fixes.keywords import starred
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Site
 
@@ -46,7 +46,7 @@ def factory(site: Site, call: ast.Call) -> str:
     grad = given.get("requires_grad")
     site.require(
         "no-grad",
-        grad is None or (isinstance(grad, ast.Constant) and grad.value is False),
+        grad is None or is_constant(grad, False),
         "with requires_grad the moved tensor is no leaf, the new one would be",
     )
     site.require("no-out", "out" not in given, "the factory writes into out=")
@@ -169,7 +169,7 @@ def _device_annotation(site: Site, node: ast.expr) -> bool:
         return all(_device_annotation(site, side) for side in (node.left, node.right))
     if isinstance(node, ast.Subscript):
         inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        generic = (dotted(node.value) or "").rpartition(".")[2]
+        generic = last_part(node.value)
         return generic in ("Optional", "Union") and all(
             _device_annotation(site, each) for each in inner
         )

@@ -6,7 +6,7 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.fixes.build import inverted
+from pygraph_lint.fixes.build import inverted, joined
 from pygraph_lint.fixes.names import pure
 from pygraph_lint.fixes.site import Site
 
@@ -78,10 +78,6 @@ def as_tensor(site: Site, node: ast.expr) -> cst.BaseExpression:
     if isinstance(node, ast.UnaryOp):
         return inverted(as_tensor(site, node.operand))
     if isinstance(node, ast.BoolOp):
-        parts = [as_tensor(site, value) for value in node.values]
-        result = parts[0]
-        for part in parts[1:]:
-            result = cst.BinaryOperation(left=result, operator=cst.BitOr(), right=part)
-        return result
+        return joined([as_tensor(site, value) for value in node.values], cst.BitOr())
     assert isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     return site.expression_node(node.func.value if node.func.attr == "item" else node)

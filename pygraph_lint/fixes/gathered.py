@@ -10,12 +10,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from pygraph_lint.analysis.nodes import first_line
 from pygraph_lint.fixes.decorated import stay_unseen
 from pygraph_lint.fixes.indices import is_light
 from pygraph_lint.fixes.layout import wrap
 from pygraph_lint.fixes.names import all_nodes
 from pygraph_lint.fixes.site import Site
-from pygraph_lint.fixes.trees import first_line
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
 _SCOPES = (*_COMPREHENSIONS, ast.GeneratorExp, ast.Lambda)

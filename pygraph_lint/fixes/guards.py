@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.fixes.build import Line, expression, operand
 from pygraph_lint.fixes.imports import add_torch, use_torch
 from pygraph_lint.fixes.proposal import Declined
@@ -25,7 +24,7 @@ def guard(site: Site, statement: ast.stmt, like: Callable[[ast.stmt], bool], rea
 
     An ``if`` that holds nothing else gets the guard as its first condition.
     """
-    inside = any(isinstance(node, FUNCTIONS) for node in site.path)
+    inside = site.function is not None
     site.require("in-function", inside, "the code runs when the module is imported")
     site.expect_compiler()
     site.require("alone", site.source.alone(statement), "the line holds more than this statement")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.analysis.nodes import method_name
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.site import Site
 
@@ -58,7 +59,7 @@ def _light_call(site: Site, call: ast.Call, depth: int) -> str | None:
     """The last name of what is called; None where that may be work of another kind."""
     name = site.ask.callee(call)
     if name is None:
-        last = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        last = method_name(call)
         return last if last in _POSITIONS or last in _LIGHT else None
     last = name.rpartition(".")[2]
     if name.startswith("torch."):

@@ -10,11 +10,6 @@ _SPACE = cst.SimpleWhitespace(" ")
 _PLAIN_EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 
 
-def keyword(call: ast.Call, name: str) -> ast.expr | None:
-    """The value of a keyword argument."""
-    return next((item.value for item in call.keywords if item.arg == name), None)
-
-
 def starred(call: ast.Call) -> bool:
     """Whether keyword arguments come from ``**kwargs``."""
     return any(item.arg is None for item in call.keywords)

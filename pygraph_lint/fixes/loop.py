@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pygraph_lint.errors import SourceError
 from pygraph_lint.files import parallel
 from pygraph_lint.files.baseline import without_known
 from pygraph_lint.files.sources import Source, decode, split_lines, write_atomically
-from pygraph_lint.findings import Edit, Finding, Fix, unreadable
+from pygraph_lint.findings import Finding, Fix, unreadable
 from pygraph_lint.fixes.engine import apply
 from pygraph_lint.fixes.formatting import formatted
 from pygraph_lint.runner import ALWAYS, Runner, by_file
@@ -231,7 +230,7 @@ def _subject(
 
 def _rewritten(source: Source, wanted: Made) -> tuple[bytes, Made]:
     """The file's bytes with the fixes that fit together, and which these are."""
-    fixes = {id(fix): fix for fix in (_with_newline(fix, source.newline) for _, fix in wanted)}
+    fixes = {id(fix): fix for fix in (fix.with_newline(source.newline) for _, fix in wanted)}
     findings = dict(zip(fixes, (finding for finding, _ in wanted), strict=True))
     text, applied = apply(source.text, list(fixes.values()))
     try:
@@ -239,15 +238,6 @@ def _rewritten(source: Source, wanted: Made) -> tuple[bytes, Made]:
     except SourceError:
         return b"", []
     return data, [(findings[id(fix)], fix) for fix in applied]
-
-
-def _with_newline(fix: Fix, newline: str) -> Fix:
-    """The fix with its new lines ended the way the file ends its own."""
-    edits = tuple(
-        Edit(re.sub(r"\r\n|\n|\r", newline, edit.content), edit.location, edit.end_location)
-        for edit in fix.edits
-    )
-    return replace(fix, edits=edits)
 
 
 def _helped(path: Path, before: Iterable[Finding], after: Iterable[Finding], made: Made) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import libcst as cst
 
 from pygraph_lint.analysis.known import Type
+from pygraph_lint.analysis.nodes import is_constant, method_name
 from pygraph_lint.fixes.build import Change, call, changed, expression, operand
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.site import Site
@@ -47,7 +48,7 @@ def index_of(node: ast.Subscript) -> ast.expr:
 
 def _is_full(node: ast.expr) -> bool:
     full = ast.unparse(node) == ":" if isinstance(node, ast.Slice) else False
-    return full or (isinstance(node, ast.Constant) and node.value is Ellipsis)
+    return full or is_constant(node, Ellipsis)
 
 
 def is_mask(site: Site, mask: ast.expr) -> bool:
@@ -137,7 +138,7 @@ def everywhere(
                 changes[site.expression_node(each)] = lambda new: new.with_changes(
                     right=chosen(new.right)  # type: ignore[attr-defined]
                 )
-        elif isinstance(each, ast.Call) and _last(each) in _PARTIAL:
+        elif isinstance(each, ast.Call) and method_name(each) in _PARTIAL:
             method = isinstance(each.func, ast.Attribute) and not each.args
             changes[site.expression_node(each)] = lambda new, method=method: _inside(  # type: ignore[misc]
                 new, chosen, method
@@ -145,10 +146,6 @@ def everywhere(
     result = changed(site.expression_node(node), changes)
     assert isinstance(result, cst.BaseExpression)
     return result
-
-
-def _last(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else ""
 
 
 def _value(new: cst.CSTNode) -> cst.CSTNode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis.known import Device
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import dotted, method_name
 from pygraph_lint.fixes.site import Site
 
 # What is asked of a tensor without its values.
@@ -65,7 +65,7 @@ def _named(site: Site, statement: ast.Assign, depth: int) -> bool:
 def _joined(site: Site, call: ast.Call, child: ast.expr) -> bool:
     """Whether a call of torch computes element by element with an input among its arguments."""
     name = site.ask.callee(call)
-    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    method = method_name(call)
     if name is not None:
         method = name.removeprefix("torch.") if name.startswith("torch.") else ""
     if method not in _JOINING:

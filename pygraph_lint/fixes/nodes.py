@@ -12,14 +12,75 @@ an index ``x[1, 2]``; an f-string's pieces of text and its format behind the col
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
 
 import libcst as cst
 
-from pygraph_lint.fixes import node_expressions as of
-from pygraph_lint.fixes.node_parts import Mismatch, Pair, arguments, each, optional, parameters
+Pair = tuple[ast.AST, cst.CSTNode]
 
-Walk = Callable[..., Iterator[Pair]]
+_LOOP = "target iter body orelse"
+_WITH = "items body"
+_FUNCTION = "decorator_list=decorators type_params=type_parameters returns body"
+# The parts of each kind of node, by the names of the fields; ``a=b`` where libcst has another name.
+_FIELDS: dict[str, str] = {
+    **dict.fromkeys(("Module", "Lambda"), "body"),
+    **dict.fromkeys(("If", "While", "IfExp"), "test body orelse"),
+    **dict.fromkeys(("For", "AsyncFor"), _LOOP),
+    **dict.fromkeys(("Try", "TryStar"), "body handlers orelse finalbody"),
+    "ExceptHandler": "type body",
+    **dict.fromkeys(("With", "AsyncWith"), _WITH),
+    "withitem": "context_expr=item optional_vars=asname",
+    **dict.fromkeys(("FunctionDef", "AsyncFunctionDef"), _FUNCTION),
+    "arg": "annotation",
+    "ClassDef": "decorator_list=decorators type_params=type_parameters body",
+    "Assign": "targets value",
+    "AnnAssign": "target annotation value",
+    **dict.fromkeys(("AugAssign", "NamedExpr"), "target value"),
+    **dict.fromkeys(("Expr", "Return", "Attribute", "Yield", "YieldFrom"), "value"),
+    "keyword": "value",
+    "TypeAlias": "name value",
+    "Raise": "exc cause",
+    "Assert": "test msg",
+    "Match": "subject cases",
+    "match_case": "guard body",
+    "Call": "func",
+    "BinOp": "left right",
+    "UnaryOp": "operand=expression",
+    "Compare": "left comparators=comparisons",
+    "Await": "value=expression",
+    **dict.fromkeys(("Tuple", "List", "Set"), "elts=elements"),
+    "Slice": "lower upper step",
+    **dict.fromkeys(("ListComp", "SetComp", "GeneratorExp"), "elt generators=for_in"),
+    "DictComp": "key value generators=for_in",
+    "comprehension": "target iter ifs",
+}
+_NAMES = {
+    kind: [(name, other or name) for name, _, other in (n.partition("=") for n in names.split())]
+    for kind, names in _FIELDS.items()
+}
+# What libcst puts around a part, and where the part is in it.
+_AROUND: dict[type[cst.CSTNode], str] = {
+    **dict.fromkeys((cst.Module, cst.IndentedBlock), "body"),
+    **dict.fromkeys((cst.SimpleStatementLine, cst.SimpleStatementSuite), "body"),
+    **dict.fromkeys((cst.Else, cst.Finally), "body"),
+    cst.Decorator: "decorator",
+    cst.TypeParameters: "params",
+    cst.Annotation: "annotation",
+    cst.AssignTarget: "target",
+    cst.AsName: "name",
+    cst.From: "item",
+    cst.ComparisonTarget: "comparator",
+    cst.CompIf: "test",
+    cst.Element: "value",
+    cst.SubscriptElement: "slice",
+    cst.Index: "value",
+}
+
+
+class Mismatch(Exception):
+    """The two trees are not of one text, or hold syntax that this file does not know."""
 
 
 def pairs(tree: ast.AST, node: cst.CSTNode) -> Iterator[Pair]:
@@ -36,209 +97,169 @@ def pairs(tree: ast.AST, node: cst.CSTNode) -> Iterator[Pair]:
 
 def children(tree: ast.AST, node: cst.CSTNode) -> list[Pair]:
     """The pairs right below a pair. Raises Mismatch."""
-    walk = _WALKS.get(type(tree))
-    if walk is None:
-        return []
+    special = _SPECIAL.get(type(tree))
     try:
-        return [pair for pair in walk(tree, node) if pair[0] is not None]
+        found = list(special(tree, node)) if special is not None else []
+        for name, other in _NAMES.get(type(tree).__name__, ()):
+            found += _each(_trees(getattr(tree, name, None)), _parts(getattr(node, other, None)))
     except (AttributeError, IndexError, ValueError, TypeError) as error:
         kinds = f"{type(tree).__name__} and {type(node).__name__}"
         raise Mismatch(f"{kinds} do not have the same parts: {error}") from error
-
-
-# --- statements ----------------------------------------------------------------------------------
+    return found
 
 
 def statements(body: Sequence[ast.stmt], node: cst.CSTNode) -> Iterator[Pair]:
-    """A block's statements; ``node`` is the module, a block, or what stands behind the colon."""
-    nodes: list[cst.CSTNode] = []
-    lines = getattr(node, "body")  # noqa: B009 - a block of any kind
-    for line in lines if isinstance(lines, (list, tuple)) else lines.body:
-        nodes += line.body if isinstance(line, cst.SimpleStatementLine) else [line]
-    return each(body, nodes)
+    """A block's statements; ``node`` is the module or the block. Raises Mismatch."""
+    return _each(body, _parts(node))
 
 
-def _orelse(body: Sequence[ast.stmt], node: cst.CSTNode | None) -> Iterator[Pair]:
-    """What stands behind ``else``; an ``elif`` is an ``if`` there."""
-    if isinstance(node, cst.If):
-        yield body[0], node
-    elif isinstance(node, (cst.Else, cst.Finally)):
-        yield from statements(body, node.body)
+def _each(trees: Sequence[ast.AST], nodes: Sequence[cst.CSTNode]) -> Iterator[Pair]:
+    if len(trees) != len(nodes):
+        raise Mismatch(f"{len(trees)} and {len(nodes)} parts")
+    return zip(trees, nodes, strict=True)
 
 
-def _parts(names: str) -> Walk:
-    """The parts that are one node each, by their names; ``a=b`` where libcst has another name."""
-    pairs = [(name, other or name) for name, _, other in (n.partition("=") for n in names.split())]
-
-    def walk(tree: ast.AST, node: cst.CSTNode) -> Iterator[Pair]:
-        for name, other in pairs:
-            yield from optional(getattr(tree, name), getattr(node, other))
-
-    return walk
+def _trees(part: Any) -> list[ast.AST]:
+    """The nodes in a field of an ``ast`` node."""
+    held = part if isinstance(part, list) else [part]
+    return [each for each in held if each is not None]
 
 
-def _compound(names: str) -> Walk:
-    """The same of what has a block of statements, and perhaps an ``else``. (A pattern of a
-    ``match`` is left out.)
-    """
-    head = _parts(names)
-
-    def walk(tree: ast.AST, node: cst.CSTNode) -> Iterator[Pair]:
-        yield from head(tree, node)
-        yield from statements(getattr(tree, "body"), getattr(node, "body"))  # noqa: B009
-        yield from _orelse(getattr(tree, "orelse", ()), getattr(node, "orelse", None))
-
-    return walk
-
-
-def _try(tree: ast.Try, node: cst.Try | cst.TryStar) -> Iterator[Pair]:
-    yield from statements(tree.body, node.body)
-    yield from each(tree.handlers, node.handlers)
-    yield from _orelse(tree.orelse, node.orelse)
-    yield from _orelse(tree.finalbody, node.finalbody)
+def _parts(part: object) -> list[cst.CSTNode]:
+    """The nodes that ``ast`` has for what is in a field of a libcst node."""
+    if isinstance(part, (list, tuple)):
+        return [node for each in part for node in _parts(each)]
+    if not isinstance(part, cst.CSTNode):
+        return []
+    if isinstance(part, cst.CompFor):
+        return [part, *_parts(part.inner_for_in)]
+    if isinstance(part, cst.SubscriptElement) and _is_starred(part):
+        return [part]
+    name = _AROUND.get(type(part))
+    return [part] if name is None else _parts(getattr(part, name))
 
 
-def _with(tree: ast.With | ast.AsyncWith, node: cst.With) -> Iterator[Pair]:
-    yield from each(tree.items, node.items)
-    yield from statements(tree.body, node.body)
+# --- parts that no name leads to ------------------------------------------------------------------
 
 
-def _item(tree: ast.withitem, node: cst.WithItem) -> Iterator[Pair]:
-    yield tree.context_expr, node.item
-    yield from optional(tree.optional_vars, node.asname and node.asname.name)
-
-
-def _function(
-    tree: ast.FunctionDef | ast.AsyncFunctionDef, node: cst.FunctionDef
+def _arguments(
+    values: Sequence[ast.expr], keywords: Sequence[ast.keyword], nodes: Iterable[cst.Arg]
 ) -> Iterator[Pair]:
-    yield from each(tree.decorator_list, [one.decorator for one in node.decorators])
-    yield from _type_parameters(tree, node)
-    yield from parameters(tree.args, node.params)
-    yield from optional(tree.returns, node.returns and node.returns.annotation)
-    yield from statements(tree.body, node.body)
+    """The arguments of a call or class: in ``ast`` by kind, in libcst as written."""
+    plain: list[cst.CSTNode] = []
+    named: list[cst.CSTNode] = []
+    for node in nodes:
+        if node.keyword is not None or node.star == "**":
+            named.append(node)
+        else:
+            plain.append(node if node.star else node.value)
+    return chain(_each(values, plain), _each(keywords, named))
 
 
-def _lambda(tree: ast.Lambda, node: cst.Lambda) -> Iterator[Pair]:
-    yield from parameters(tree.args, node.params)
-    yield tree.body, node.body
-
-
-def _argument(tree: ast.arg, node: cst.Param) -> Iterator[Pair]:
-    if tree.annotation is not None and node.annotation is not None:
-        value: cst.BaseExpression = node.annotation.annotation
-        yield tree.annotation, value
-
-
-def _class(tree: ast.ClassDef, node: cst.ClassDef) -> Iterator[Pair]:
-    yield from each(tree.decorator_list, [one.decorator for one in node.decorators])
-    yield from _type_parameters(tree, node)
-    yield from arguments(tree.bases, tree.keywords, [*node.bases, *node.keywords])
-    yield from statements(tree.body, node.body)
-
-
-def _type_parameters(tree: ast.AST, node: cst.FunctionDef | cst.ClassDef) -> Iterator[Pair]:
-    if node.type_parameters is not None:
-        yield from each(getattr(tree, "type_params"), node.type_parameters.params)  # noqa: B009
-
-
-def _assign(tree: ast.Assign, node: cst.Assign) -> Iterator[Pair]:
-    yield from each(tree.targets, [one.target for one in node.targets])
-    yield tree.value, node.value
-
-
-def _annotated(tree: ast.AnnAssign, node: cst.AnnAssign) -> Iterator[Pair]:
-    yield tree.target, node.target
-    yield tree.annotation, node.annotation.annotation
-    yield from optional(tree.value, node.value)
+def _parameters(tree: ast.arguments, node: cst.Parameters) -> Iterator[Pair]:
+    plain, star = [*node.posonly_params, *node.params], node.star_arg
+    listed = star if isinstance(star, cst.Param) else None
+    return chain(
+        _each([*tree.posonlyargs, *tree.args], plain),
+        _each(tree.defaults, _parts([one.default for one in plain])),
+        _each(tree.kwonlyargs, node.kwonly_params),
+        _each(_trees(tree.kw_defaults), _parts([one.default for one in node.kwonly_params])),
+        _each(_trees(tree.vararg), _parts(listed)),
+        _each(_trees(tree.kwarg), _parts(node.star_kwarg)),
+    )
 
 
 def _delete(tree: ast.Delete, node: cst.Del) -> Iterator[Pair]:
     target = node.target
-    if isinstance(target, cst.Tuple) and not (len(tree.targets) == 1 and target.lpar):
-        yield from each(tree.targets, [one.value for one in target.elements])
-    else:
-        yield from each(tree.targets, [target])
-
-
-def _value(tree: ast.AST, node: cst.CSTNode) -> Iterator[Pair]:
-    """A node whose only part is called ``value`` in both trees."""
-    part: cst.CSTNode | cst.From | None = getattr(node, "value", None)
-    yield from optional(
-        getattr(tree, "value", None), part.item if isinstance(part, cst.From) else part
-    )
-
-
-def _raise(tree: ast.Raise, node: cst.Raise) -> Iterator[Pair]:
-    yield from optional(tree.exc, node.exc)
-    yield from optional(tree.cause, node.cause and node.cause.item)
+    several = isinstance(target, cst.Tuple) and not target.lpar
+    return _each(tree.targets, _parts(target.elements if several else target))  # type: ignore[attr-defined]
 
 
 def _import(tree: ast.Import | ast.ImportFrom, node: cst.Import | cst.ImportFrom) -> Iterator[Pair]:
     if not isinstance(node.names, cst.ImportStar):
-        yield from each(tree.names, node.names)
+        yield from _each(tree.names, node.names)
 
 
-def _match(tree: ast.Match, node: cst.Match) -> Iterator[Pair]:
-    yield tree.subject, node.subject
-    yield from each(tree.cases, node.cases)
+def _operands(node: cst.BooleanOperation) -> list[cst.BaseExpression]:
+    """The operands of ``a and b and c``, which libcst nests to the left."""
+    found = [node.right]
+    left = node.left
+    while (
+        isinstance(left, cst.BooleanOperation)
+        and not left.lpar
+        and type(left.operator) is type(node.operator)
+    ):
+        found.append(left.right)
+        left = left.left
+    return [left, *reversed(found)]
 
 
-_WALKS: dict[type[ast.AST], Walk] = {
-    ast.Module: lambda tree, node: statements(tree.body, node),
-    ast.If: _compound("test"),
-    ast.While: _compound("test"),
-    ast.For: _compound("target iter"),
-    ast.AsyncFor: _compound("target iter"),
-    ast.Try: _try,
-    ast.ExceptHandler: _compound("type"),
-    ast.With: _with,
-    ast.AsyncWith: _with,
-    ast.withitem: _item,
-    ast.FunctionDef: _function,
-    ast.AsyncFunctionDef: _function,
-    ast.Lambda: _lambda,
-    ast.arg: _argument,
-    ast.ClassDef: _class,
-    ast.keyword: _value,
-    ast.Assign: _assign,
-    ast.AnnAssign: _annotated,
-    ast.AugAssign: _parts("target value"),
+def _is_starred(element: cst.SubscriptElement) -> bool:
+    return isinstance(element.slice, cst.Index) and bool(element.slice.star)
+
+
+def _starred(tree: ast.Starred, node: cst.CSTNode) -> Iterator[Pair]:
+    holder = node.slice if isinstance(node, cst.SubscriptElement) else node
+    return _each([tree.value], _parts(getattr(holder, "value", None)))
+
+
+def _subscript(tree: ast.Subscript, node: cst.Subscript) -> Iterator[Pair]:
+    yield tree.value, node.value
+    indices = _parts(node.slice)
+    several = len(indices) > 1 or isinstance(node.slice[0].comma, cst.Comma)
+    if isinstance(tree.slice, ast.Tuple) and (several or _is_starred(node.slice[0])):
+        yield from _each(tree.slice.elts, indices)
+    else:
+        yield tree.slice, indices[0]
+
+
+def _dict(tree: ast.Dict, node: cst.Dict) -> Iterator[Pair]:
+    keys = [one.key for one in node.elements if isinstance(one, cst.DictElement)]
+    yield from _each(_trees(tree.keys), keys)
+    yield from _each(tree.values, [one.value for one in node.elements])
+
+
+def _pieces(node: cst.CSTNode) -> Iterator[object]:
+    """The parts of the strings that stand beside each other."""
+    if isinstance(node, cst.ConcatenatedString):
+        yield from _pieces(node.left)
+        yield from _pieces(node.right)
+    else:
+        yield from getattr(node, "parts", ())
+
+
+def _formatted(tree: ast.JoinedStr, parts: Iterable[object]) -> Iterator[Pair]:
+    """The expressions in an f-string. The text between them has no nodes here."""
+    values = [each for each in tree.values if isinstance(each, ast.FormattedValue)]
+    return _each(
+        values, [each for each in parts if isinstance(each, cst.FormattedStringExpression)]
+    )
+
+
+def _formatted_value(
+    tree: ast.FormattedValue, node: cst.FormattedStringExpression
+) -> Iterator[Pair]:
+    yield tree.value, node.expression
+    if isinstance(tree.format_spec, ast.JoinedStr):
+        yield from _formatted(tree.format_spec, node.format_spec or ())
+
+
+_Special = Callable[..., Iterable[Pair]]
+_SPECIAL: dict[type[ast.AST], _Special] = {
+    ast.FunctionDef: lambda tree, node: _parameters(tree.args, node.params),
+    ast.AsyncFunctionDef: lambda tree, node: _parameters(tree.args, node.params),
+    ast.Lambda: lambda tree, node: _parameters(tree.args, node.params),
+    ast.ClassDef: lambda tree, node: _arguments(
+        tree.bases, tree.keywords, [*node.bases, *node.keywords]
+    ),
+    ast.Call: lambda tree, node: _arguments(tree.args, tree.keywords, node.args),
     ast.Delete: _delete,
-    ast.Expr: _value,
-    ast.Return: _value,
-    ast.Attribute: _value,
-    ast.Yield: _value,
-    ast.YieldFrom: _value,
-    ast.Raise: _raise,
-    ast.Assert: _parts("test msg"),
     ast.Import: _import,
     ast.ImportFrom: _import,
-    ast.Match: _match,
-    ast.match_case: _compound("guard"),
-    ast.Call: of.walk_call,
-    ast.BoolOp: of.walk_bool,
-    ast.BinOp: _parts("left right"),
-    ast.UnaryOp: _parts("operand=expression"),
-    ast.Compare: of.walk_compare,
-    ast.IfExp: _parts("test body orelse"),
-    ast.NamedExpr: _parts("target value"),
-    ast.Await: _parts("value=expression"),
-    ast.Starred: of.walk_starred,
-    ast.Tuple: of.walk_sequence,
-    ast.List: of.walk_sequence,
-    ast.Set: of.walk_sequence,
-    ast.Subscript: of.walk_subscript,
-    ast.Slice: _parts("lower upper step"),
-    ast.Dict: of.walk_dict,
-    ast.ListComp: of.walk_comprehension,
-    ast.SetComp: of.walk_comprehension,
-    ast.GeneratorExp: of.walk_comprehension,
-    ast.DictComp: of.walk_dict_comprehension,
-    ast.comprehension: of.walk_generator,
-    ast.JoinedStr: of.walk_formatted,
-    ast.FormattedValue: of.walk_formatted_value,
+    ast.BoolOp: lambda tree, node: _each(tree.values, _operands(node)),
+    ast.Starred: _starred,
+    ast.Subscript: _subscript,
+    ast.Dict: _dict,
+    ast.JoinedStr: lambda tree, node: _formatted(tree, _pieces(node)),
+    ast.FormattedValue: _formatted_value,
 }
-if hasattr(ast, "TryStar"):  # Python 3.11
-    _WALKS[ast.TryStar] = _try
-if hasattr(ast, "TypeAlias"):  # Python 3.12
-    _WALKS[ast.TypeAlias] = _parts("name value")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.analysis.nodes import receiver
 from pygraph_lint.fixes.factories import FACTORIES, is_integer, literal_number
 from pygraph_lint.fixes.site import Site
 
@@ -56,5 +57,5 @@ def never_raises(site: Site, node: ast.expr) -> bool:
     given = [*node.args, *(item.value for item in node.keywords if item.arg != "dtype")]
     if site.ask.callee(node) in FACTORIES:
         return all(never_raises(site, each) for each in given)
-    follows = isinstance(node.func, ast.Attribute) and node.func.attr in _ANY_SHAPE
-    return follows and not given and never_raises(site, node.func.value)  # type: ignore[attr-defined]
+    before = receiver(node, _ANY_SHAPE)
+    return before is not None and not given and never_raises(site, before)

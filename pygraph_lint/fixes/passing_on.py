@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.known import Type
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import dotted, method_name, negated
 from pygraph_lint.fixes.breaking_places import Path, in_avoided_arm
 from pygraph_lint.fixes.call_chains import calls_of, place_of_layer
 from pygraph_lint.fixes.decorated import decorators, is_called, passed_to
@@ -110,8 +110,7 @@ def _computes(site: Site, call: ast.Call) -> bool:
     root: ast.expr = call.func
     while isinstance(root, (ast.Attribute, ast.Subscript)):
         root = root.value
-    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    return isinstance(root, ast.Name) and method not in ops.TENSOR_METHODS | _NO_WORK
+    return isinstance(root, ast.Name) and method_name(call) not in ops.TENSOR_METHODS | _NO_WORK
 
 
 def only_called(site: Site, function: ast.FunctionDef) -> bool:
@@ -180,7 +179,7 @@ def _is_skipped(node: ast.AST) -> bool:
     joined = isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And)
     first = node.values[0] if isinstance(node, ast.BoolOp) and joined else None
     test = node.test if isinstance(node, ast.If) and not node.orelse else first
-    asked = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else None
+    asked = negated(test)
     compiling = isinstance(asked, ast.Call) and ast.unparse(asked.func).endswith("is_compiling")
     return compiling or isinstance(node, ast.Raise)
 

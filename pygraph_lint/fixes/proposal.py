@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, Function
@@ -94,13 +93,6 @@ class Proposal:
     def around(self, kind: type[NodeT]) -> NodeT | None:
         """The innermost node of a kind around the finding."""
         return next((node for node in reversed(self.path) if isinstance(node, kind)), None)
-
-    def parent(self, node: ast.AST) -> ast.AST | None:
-        """The node's parent, for a node on the way to the finding."""
-        for parent, child in pairwise(self.path):
-            if child is node:
-                return parent
-        return None
 
     def fix(self, rewrite: str) -> Fix:
         """The rewrite as it stands, its edits as small as they can be and its lines within the

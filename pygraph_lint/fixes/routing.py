@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
+from pygraph_lint.analysis.nodes import is_constant, method_name, receiver
 from pygraph_lint.fixes.names import stored
 from pygraph_lint.fixes.site import Site
 
@@ -31,7 +32,7 @@ class Chosen:
         """What an index is made of: ``t`` tokens, ``p`` places, ``n`` None, ``:`` all, ``?``."""
         if isinstance(node, ast.Name):
             return "t" if node.id in self.tokens else "p" if node.id in self.places else "?"
-        if isinstance(node, ast.Constant) and node.value is None:
+        if is_constant(node, None):
             return "n"
         return ":" if isinstance(node, ast.Slice) and ast.unparse(node) == ":" else "?"
 
@@ -46,10 +47,7 @@ def where_mask(site: Site, node: ast.expr | None) -> ast.expr | None:
         return node.args[0]
     if name == "torch.nonzero" and len(node.args) == 1 and asked:
         return node.args[0]
-    method = name is None and isinstance(node.func, ast.Attribute) and not node.args and asked
-    if method and isinstance(node.func, ast.Attribute) and node.func.attr == "nonzero":
-        return node.func.value
-    return None
+    return receiver(node, ("nonzero",)) if name is None and not node.args and asked else None
 
 
 def is_token(loop: ast.For, name: str) -> bool:
@@ -68,10 +66,9 @@ def is_token(loop: ast.For, name: str) -> bool:
 
 def added_by(node: ast.AST) -> ast.expr | None:
     """The rows of ``out.index_add_(0, rows, values)``."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+    if not isinstance(node, ast.Call) or method_name(node) != "index_add_" or node.keywords:
         return None
-    plain = node.func.attr == "index_add_" and len(node.args) == 3 and not node.keywords
-    first = plain and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0
+    first = len(node.args) == 3 and ast.unparse(node.args[0]) == "0"
     return node.args[1] if first else None
 
 
@@ -136,17 +133,16 @@ _MIXING = frozenset(
 
 def mixes_rows(node: ast.AST) -> bool:
     """Whether a node visibly computes over the rows of a tensor: ``y.mean(0)``, ``y.sum()``."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+    if not isinstance(node, ast.Call) or method_name(node) not in _MIXING:
         return False
     given = [*node.args, *(item.value for item in node.keywords)]
-    last = any(ast.unparse(each) in ("-1", "(-1,)", "1") for each in given)
-    return node.func.attr in _MIXING and not last
+    return not any(ast.unparse(each) in ("-1", "(-1,)", "1") for each in given)
 
 
 def writes(node: ast.AST) -> bool:
     """Whether a node writes to a tensor: ``y.mul_(2)``, ``y[0] = 1``."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return node.func.attr.endswith("_") and not node.func.attr.endswith("__")
+    if method_name(node):
+        return method_name(node).endswith("_") and not method_name(node).endswith("__")
     return isinstance(node, (ast.AugAssign, ast.Subscript)) and isinstance(
         getattr(node, "ctx", ast.Store()), ast.Store
     )

@@ -15,13 +15,14 @@ from typing import ClassVar
 import libcst as cst
 
 from pygraph_lint.analysis.known import Type
+from pygraph_lint.analysis.nodes import first_line
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.findings import Finding
 from pygraph_lint.fixes.build import Line, binds_loosely, grouped
 from pygraph_lint.fixes.conditions import with_parentheses
 from pygraph_lint.fixes.layout import wrap
 from pygraph_lint.fixes.proposal import Declined, Proposal
-from pygraph_lint.fixes.trees import File, first_line
+from pygraph_lint.fixes.trees import File
 
 
 @dataclass
@@ -68,9 +69,7 @@ class Site(Proposal):
 
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
         """The statements among which one stands; none for the body of a handler of errors."""
-        parent = self.ask.parent(statement)
-        blocks = (getattr(parent, name, None) for name in ("body", "orelse", "finalbody"))
-        return next((each for each in blocks if isinstance(each, list) and statement in each), [])
+        return self.ask.block(statement)
 
     def behind(self, statement: ast.stmt) -> list[ast.stmt]:
         """The statements behind one, in its block."""
@@ -223,6 +222,11 @@ class Rewrite:
     order: ClassVar[int] = 50
     in_strings: ClassVar[bool] = False
     trusting: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """The name of the file that it stands in."""
+        return type(self).__module__.rpartition(".")[2]
 
     def fits(self, tree: ast.AST) -> bool:
         """Whether a node around the finding, or the place itself, is what is rewritten."""

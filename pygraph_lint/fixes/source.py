@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 
+from pygraph_lint.analysis.nodes import first_line
 from pygraph_lint.findings import Location
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -105,14 +106,8 @@ class Source:
 
     def location(self, offset: int) -> Location:
         """The Location of an offset."""
-        low, high = 0, len(self._starts) - 1
-        while low + 1 < high:
-            middle = (low + high) // 2
-            if self._starts[middle] <= offset:
-                low = middle
-            else:
-                high = middle
-        return Location(low + 1, offset - self._starts[low] + 1)
+        row = max(bisect.bisect_right(self._starts, offset, hi=len(self._starts) - 1), 1)
+        return Location(row, offset - self._starts[row - 1] + 1)
 
     def span(self, node: ast.AST) -> tuple[int, int]:
         """Start and end offset of a node that has a position."""
@@ -170,8 +165,8 @@ def _children_at(node: ast.AST, row: int) -> Iterator[ast.AST]:
     for _, value in ast.iter_fields(node):
         children = value if isinstance(value, list) else [value]
         if len(children) > _LONG and isinstance(children[0], ast.stmt):
-            last = bisect.bisect_right(children, row, key=_first_line)
-            first = bisect.bisect_left(children, _first_line(children[last - 1]), key=_first_line)
+            last = bisect.bisect_right(children, row, key=first_line)
+            first = bisect.bisect_left(children, first_line(children[last - 1]), key=first_line)
             children = children[max(first - 1, 0) : last] if last else []
         for child in children:
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -183,9 +178,3 @@ def _children_at(node: ast.AST, row: int) -> Iterator[ast.AST]:
 
 
 _LONG = 8
-
-
-def _first_line(statement: ast.stmt) -> int:
-    """The line a statement starts on, its decorators included."""
-    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
-    return min([statement.lineno, *(item.lineno for item in decorators)])

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import libcst as cst
 
+from pygraph_lint.analysis.nodes import first_line
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.fixes import nodes
-from pygraph_lint.fixes.node_parts import Mismatch
+from pygraph_lint.fixes.nodes import Mismatch
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.source import Source
 
@@ -125,12 +126,6 @@ def _on_same_lines(body: list[ast.stmt], statement: ast.stmt) -> list[ast.stmt]:
     while last + 1 < len(body) and first_line(body[last + 1]) == body[last].end_lineno:
         last += 1
     return body[first : last + 1]
-
-
-def first_line(tree: ast.stmt) -> int:
-    """The line on which a statement begins, decorators included."""
-    decorators: list[ast.expr] = getattr(tree, "decorator_list", [])
-    return min([tree.lineno, *(item.lineno for item in decorators)])
 
 
 def _parsed(text: str) -> cst.Module:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.analysis.nodes import method_name
 from pygraph_lint.fixes.conditions import operands, with_parentheses
 from pygraph_lint.fixes.site import Site
 
@@ -39,12 +40,7 @@ def tested_operands(site: Site, test: ast.expr) -> list[ast.expr]:
 
 def _reads(node: ast.expr) -> bool:
     """Whether an operand visibly reads a tensor: it reduces one."""
-    return any(
-        isinstance(inner, ast.Call)
-        and isinstance(inner.func, ast.Attribute)
-        and inner.func.attr in _REDUCING
-        for inner in ast.walk(node)
-    )
+    return any(method_name(inner) in _REDUCING for inner in ast.walk(node))
 
 
 def single_elements(test: ast.expr) -> set[str]:
@@ -89,6 +85,4 @@ def is_truth(site: Site, node: ast.expr) -> bool:
         return False
     if isinstance(node, ast.Compare):
         return len(node.ops) == 1 and isinstance(node.ops[0], PLAIN)
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return False
-    return node.func.attr in ("any", "all")
+    return method_name(node) in ("any", "all")

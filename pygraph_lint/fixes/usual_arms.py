@@ -6,8 +6,8 @@ import ast
 from collections.abc import Collection
 
 from pygraph_lint.analysis import ops
-from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.analysis.statement_graph import FUNCTIONS, default_of
+from pygraph_lint.analysis.nodes import dotted, last_part, method_name
+from pygraph_lint.analysis.statement_graph import FUNCTIONS, defaults
 
 _FOLDED_FALSE = {name.rpartition(".")[2] for name in ops.FOLDED_FALSE} | ops.FOLDED_FALSE_NAMES
 _TENSORS = ("torch.Tensor", "Tensor")
@@ -47,7 +47,7 @@ def _compared(default: ast.Constant | None, test: ast.Compare) -> bool | None:
 
 
 def _called(call: ast.Call) -> bool | None:
-    name = (dotted(call.func) or "").rpartition(".")[2]
+    name = last_part(call.func)
     if name in _FOLDED_FALSE:
         return False
     of_tensors = name == "isinstance" and len(call.args) == 2 and dotted(call.args[1]) in _TENSORS
@@ -56,14 +56,12 @@ def _called(call: ast.Call) -> bool | None:
 
 def _is_size(node: ast.expr) -> bool:
     """Whether a node is how many elements something has."""
-    if not isinstance(node, ast.Call):
-        return False
-    method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-    return method == "numel" or dotted(node.func) == "len"
+    called = node.func if isinstance(node, ast.Call) else None
+    return method_name(node) == "numel" or dotted(called) == "len"
 
 
 def _default(function: ast.AST, node: ast.expr, given: Collection[str]) -> ast.Constant | None:
     """The default of a parameter that is not given, where it is a constant."""
     named = isinstance(function, FUNCTIONS) and isinstance(node, ast.Name) and node.id not in given
-    default = default_of(function, node.id) if named else None  # type: ignore[arg-type,attr-defined]
+    default = defaults(function).get(node.id) if named else None  # type: ignore[arg-type,attr-defined]
     return default if isinstance(default, ast.Constant) else None

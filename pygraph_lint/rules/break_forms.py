@@ -179,13 +179,13 @@ def name_of(gb_id: str) -> str:
 def _at(recorded: dict[str, list[str]], versions: tuple[str, ...], torch: str | None) -> list[str]:
     """The outcome on a version, or on the nearest one that was recorded."""
     wanted = versions[-1] if torch is None else torch
-    order = [_number(version) for version in recorded]
-    below = [number for number in order if number <= _number(wanted)]
-    chosen = max(below) if below else min(order)
-    return next(outcome for version, outcome in recorded.items() if _number(version) == chosen)
+    outcomes = {version_numbers(version): outcome for version, outcome in recorded.items()}
+    below = [number for number in outcomes if number <= version_numbers(wanted)]
+    return outcomes[max(below) if below else min(outcomes)]
 
 
-def _number(version: str) -> tuple[int, ...]:
+def version_numbers(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version, to be compared."""
     return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
 

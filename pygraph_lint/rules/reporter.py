@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -14,7 +16,7 @@ from pygraph_lint.analysis.model import ModuleFacts, Sinks
 from pygraph_lint.analysis.nodes import short
 from pygraph_lint.analysis.regions import Asked
 from pygraph_lint.findings import Finding, Location, Region
-from pygraph_lint.rules.break_forms import Form, form_of
+from pygraph_lint.rules.break_forms import Form, form_of, version_numbers
 from pygraph_lint.rules.catalogue import Rule
 
 # Of a tensor on the host no device has to be waited for.
@@ -248,26 +250,13 @@ def _untraced(rule: Rule) -> dict[str, str]:
     return {**rule.consequences, "compile": "ok", "fullgraph": "ok"}
 
 
+_BOUND = re.compile(r"(>=|<=|<|>)\s*([\d.]+)")
+_SIGNS = {">=": operator.ge, "<=": operator.le, "<": operator.lt, ">": operator.gt}
+
+
 @lru_cache(maxsize=256)
 def version_allows(requirement: str, version: str) -> bool:
     """Whether torch ``version`` (``2.13``) satisfies ``>=2.11`` or ``>=2.11,<2.14``."""
-    actual = _numbers(version)
-    for part in requirement.split(","):
-        part = part.strip()
-        for sign in (">=", "<=", "<", ">"):
-            if part.startswith(sign):
-                bound = _numbers(part[len(sign) :])
-                allowed = {
-                    ">=": actual >= bound,
-                    "<=": actual <= bound,
-                    "<": actual < bound,
-                    ">": actual > bound,
-                }
-                if not allowed[sign]:
-                    return False
-                break
-    return True
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.strip().split(".")[:2] if part.isdigit())
+    actual = version_numbers(version)
+    bounds = _BOUND.findall(requirement)
+    return all(_SIGNS[sign](actual, version_numbers(bound)) for sign, bound in bounds)

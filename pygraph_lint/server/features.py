@@ -72,19 +72,20 @@ async def _watch(server: Front) -> None:
 
 
 def _files(server: Front) -> None:
-    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-    def saved(params: types.DidSaveTextDocumentParams) -> None:
-        path = path_of(params.text_document.uri)
+    def saved_at(uri: str) -> None:
+        path = path_of(uri)
         if path is not None:
             server.worker.send(m.Saved(path))
+
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    def saved(params: types.DidSaveTextDocumentParams) -> None:
+        saved_at(params.text_document.uri)
         if server.settings_changed():  # for editors that do not watch files
             server.set_up()
 
     @server.feature(types.NOTEBOOK_DOCUMENT_DID_SAVE)
     def notebook_saved(params: types.DidSaveNotebookDocumentParams) -> None:
-        path = path_of(params.notebook_document.uri)
-        if path is not None:
-            server.worker.send(m.Saved(path))
+        saved_at(params.notebook_document.uri)
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def watched(params: types.DidChangeWatchedFilesParams) -> None:

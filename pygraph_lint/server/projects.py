@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -20,8 +19,6 @@ from pygraph_lint.server import traces
 from pygraph_lint.server.differences import difference
 from pygraph_lint.server.messages import Offer, Place, Row, Setup, TextEdit
 from pygraph_lint.server.traces import Seen, with_trace
-
-_NEWLINE = re.compile(r"\r\n|\n|\r")
 
 
 class Folder:
@@ -122,7 +119,7 @@ class Folder:
         for finding in findings:
             fix = None if is_error(finding) else finding.fix or next(fixes)
             usable = fix is not None and selection.fixable(finding.code)
-            offers.append(_offer(fix, newline) if usable and fix is not None else None)
+            offers.append(_offer(fix.with_newline(newline)) if usable and fix is not None else None)
         return tuple(offers)
 
     def fix_all(self, path: Path) -> tuple[TextEdit, ...]:
@@ -195,12 +192,9 @@ def _explained(rule: Rule) -> str:
     return rule.prose.partition("## Bad")[0].strip()
 
 
-def _offer(fix: Fix, newline: str) -> Offer:
-    """A fix whose new lines end as the file's lines do."""
+def _offer(fix: Fix) -> Offer:
     edits = tuple(
-        TextEdit(
-            _place(edit.location), _place(edit.end_location), _NEWLINE.sub(newline, edit.content)
-        )
+        TextEdit(_place(edit.location), _place(edit.end_location), edit.content)
         for edit in fix.edits
     )
     return Offer(fix.applicability, fix.message, fix.reason, edits)

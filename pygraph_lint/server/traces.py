@@ -8,10 +8,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from pygraph_lint.errors import LintError
+from pygraph_lint.files.paths import stamps
 from pygraph_lint.files.sources import split_lines
 from pygraph_lint.findings import Finding
 from pygraph_lint.rules.catalogue import Rule
@@ -40,15 +42,7 @@ class Seen:
 
 def files_in(folder: Path) -> dict[Path, tuple[int, int]]:
     """The traces at the top of a folder, with size and time of change."""
-    found = {}
-    for pattern in PATTERNS:
-        for path in sorted(folder.glob(pattern)):
-            try:
-                status = path.stat()
-            except OSError:
-                continue
-            found[path] = (status.st_size, status.st_mtime_ns)
-    return found
+    return stamps(path for pattern in PATTERNS for path in sorted(folder.glob(pattern)))
 
 
 def load(
@@ -160,12 +154,8 @@ def with_trace(rows: Iterable[Row], text: str, seen: Seen) -> tuple[Row, ...]:
 
 def _same_at_start(one: Sequence[str], other: Sequence[str]) -> int:
     """With how many equal elements two sequences begin."""
-    number = 0
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        number += 1
-    return number
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _judged(row: Row, line: int | None, seen: Seen) -> Row:

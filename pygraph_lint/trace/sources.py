@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pygraph_lint.analysis.nodes import first_line
 from pygraph_lint.errors import SourceError
 from pygraph_lint.files.project import Roots
 from pygraph_lint.files.sources import decode, split_lines
@@ -35,10 +36,10 @@ class Code:
             return
         for node in ast.walk(tree):  # outer statements come first, inner ones overwrite them
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-                first = _first_line(node)
+                first = first_line(node)
                 self._functions.append((first, node.end_lineno or first))
             if isinstance(node, (ast.stmt, ast.ExceptHandler)):
-                span = (_first_line(node), _header_end(node))
+                span = (first_line(node), _header_end(node))
                 self._spans.update(dict.fromkeys(range(span[0], span[1] + 1), span))
             if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
                 self._assigned[node.lineno] = set(_targets(node))
@@ -69,14 +70,8 @@ def _targets(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> Iterator[str]:
 
 def _header_end(node: ast.stmt | ast.ExceptHandler) -> int:
     body = getattr(node, "body", None)
-    last = _first_line(body[0]) - 1 if isinstance(body, list) and body else node.end_lineno
+    last = first_line(body[0]) - 1 if isinstance(body, list) and body else node.end_lineno
     return max(node.lineno, last or node.lineno)
-
-
-def _first_line(node: ast.AST) -> int:
-    """The line of a statement, or of its first decorator."""
-    lines = [part.lineno for part in (node, *getattr(node, "decorator_list", ()))]
-    return int(min(lines))
 
 
 @dataclass

@@ -40,6 +40,7 @@ def test_what_only_the_host_reads_is_not_reported(body: str) -> None:
         "order = torch.randperm(4)\nreturn [others[i] for i in order.tolist()]",
         "r = torch.randint(5, (1,))\nreturn x[int(r - 2) : int(torch.clamp(r + p, max=9))]",
         "chance = torch.rand([])\nreturn x if chance < p else x + 1",
+        "chance = torch.rand([])\nreturn x if chance < self.drop else x + 1",
         "tops = torch.randint(0, 9, (3,))\nfor part, top in zip(x, tops):\n"
         "    x = x + part[top : top + 2]\nreturn x",
     ],

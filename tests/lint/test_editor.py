@@ -79,7 +79,7 @@ def _fresh(path: Path) -> list[tuple[Any, ...]]:
 def test_each_edit_gives_the_findings_of_a_fresh_check(folder: Path) -> None:
     project = OpenProject(RULES)
     files = [folder / name for name in (*FILES, "pkg/new.py") if name.endswith(".py")]
-    shown = {path: _rows(project.open(path)) for path in files if path.exists()}
+    shown = {path: _rows(project.findings(path)) for path in files if path.exists()}
     changed = 0
     for name, old, new in EDITS:
         path = folder / name
@@ -88,37 +88,39 @@ def test_each_edit_gives_the_findings_of_a_fresh_check(folder: Path) -> None:
         text = before.replace(old, new, 1)
         if path not in shown:
             path.write_text(text)
-            shown[path] = _rows(project.open(path))
-        given = project.update(path, text)
+            shown[path] = _rows(project.findings(path))
+        project.take(path, text)
         path.write_text(text)
-        assert path in given
-        for each, findings in given.items():
-            changed += each != path
-            shown[each] = _rows(findings)
-        assert shown == {each: _fresh(each) for each in shown}, (name, old, new)
+        for each, found in shown.items():
+            now = _rows(project.findings(each))
+            changed += each != path and now != found
+            assert now == _fresh(each), (name, old, new)
+            shown[each] = now
     assert len(EDITS) >= 20 and changed >= 10
 
 
 def test_the_text_on_disk_counts_again_after_closing(folder: Path) -> None:
     project = OpenProject(RULES)
     a, tools = folder / A, folder / TOOLS
-    project.open(tools)
-    first = _rows(project.open(a))
-    project.update(tools, "import torch\ndef pick(value, limit): ...\n")
-    given = project.update(tools, FILES[TOOLS].replace("if value > limit", "if value.item()"))
-    assert set(given) == {tools}
-    project.update(a, FILES[A].replace("pick(x.sum(), 3)", "x.item()"))
-    assert project.files == [tools, a]
-    assert _rows(project.update(a, None)[a]) == first
-    assert project.close(tools) == {} and project.files == [a]
+    first, in_tools = _rows(project.findings(a)), _rows(project.findings(tools))
+    project.take(tools, FILES[TOOLS].replace("if value > limit", "if value.item()"))
+    project.take(a, FILES[A].replace("pick(x.sum(), 3)", "x.item()"))
+    assert _rows(project.findings(a)) != first
+    assert _rows(project.findings(tools)) != in_tools
+    project.take(a, None)
+    project.take(tools, None)
+    assert _rows(project.findings(a)) == first
+    assert _rows(project.findings(tools)) == in_tools
     tools.unlink()
-    assert set(project.update(tools, None)) <= {a}
+    project.take(tools, None)
+    assert _rows(project.findings(a)) == _fresh(a)
 
 
 def test_an_edit_leaves_other_files_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = OpenProject(RULES)
-    for name in (BASE, TOOLS, A, B):
-        project.open(folder / name)
+    files = [folder / name for name in (BASE, TOOLS, A, B)]
+    for path in files:
+        project.findings(path)
     analysed: list[str] = []
     original = records.analyse
 
@@ -127,7 +129,9 @@ def test_an_edit_leaves_other_files_alone(folder: Path, monkeypatch: pytest.Monk
         return original(data, task, *rest)
 
     monkeypatch.setattr(records, "analyse", spy)
-    project.update(folder / A, FILES[A].replace("x.sum()", "x.mean()"))
+    project.take(folder / A, FILES[A].replace("x.sum()", "x.mean()"))
+    for path in files:
+        project.findings(path)
     assert analysed == [A]
 
 
@@ -145,14 +149,18 @@ def test_a_check_that_was_stopped_can_be_asked_again(folder: Path, allowed: int)
             raise Stopped
 
     project = OpenProject(RULES, step=step)
-    for name in (TOOLS, A, BASE):
-        project.open(folder / name)
+    files = [folder / name for name in (TOOLS, A, BASE)]
+    for path in files:
+        project.findings(path)
     text = FILES[BASE].replace("self.part(x)", "self.part(x.tolist())")
+    project.take(folder / BASE, text)
     left = allowed
     with pytest.raises(Stopped):
-        project.update(folder / BASE, text)
+        for path in files:
+            step()
+            project.findings(path)
     left = 10_000
-    given = project.update(folder / BASE, text)
+    given = {path: project.findings(path) for path in files}
     (folder / BASE).write_text(text)
     for path, findings in given.items():
         assert _rows(findings) == _fresh(path)

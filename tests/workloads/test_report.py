@@ -273,9 +273,20 @@ def test_notes_are_of_workloads_that_exist() -> None:
 
     names = {workload.name for workload in catalogue.WORKLOADS}
     notes = json.loads(report.NOTES.read_text())
-    assert set(notes.pop("all")) == {"version"}
     assert set(notes) == {"speed", "memory and warm-up"}
     assert all(set(of_kind) <= names for of_kind in notes.values())
+
+
+def test_the_version_of_the_code_is_said() -> None:
+    content = _content()
+    assert "All were timed with version 0.1." in _document(content, "file.json")
+    run = json.loads(json.dumps(content["workloads"]["good"]["timings"][0]))
+    run["environment"] = len(content["environments"])
+    content["environments"].append({**content["environments"][0], "commit": "abc1234"})
+    content["workloads"]["good"]["timings"].append(run)
+    said = summary.measured_with(summary.rows(content))
+    assert said.startswith("1 were timed with commit abc1234 (`good`), ")
+    assert said.endswith("`).")
 
 
 def test_what_is_beyond_a_bound_is_named() -> None:

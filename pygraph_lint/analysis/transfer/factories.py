@@ -9,7 +9,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import has_starred
 from pygraph_lint.analysis.conditions import guard_other_than_tensor
 from pygraph_lint.analysis.events import Need
-from pygraph_lint.analysis.nodes import dotted, span_of
+from pygraph_lint.analysis.nodes import dotted, is_constant, span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.transfer.arithmetic import merge_device
 from pygraph_lint.analysis.transfer.numpy_functions import need_numbers
@@ -137,7 +137,7 @@ def _may_be_on(state: State, node: ast.expr) -> bool:
         return node.id in state.function.switched_on
     if isinstance(node, ast.Attribute):
         return node.attr == "training"
-    return isinstance(node, ast.Constant) and node.value is True
+    return is_constant(node, True)
 
 
 def note_sizes(

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import libcst as cst
 
+from pygraph_lint.analysis.nodes import negated
 from pygraph_lint.fixes.build import Line, assign, expression, operand
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import all_nodes, assigned_values, changes_in_place, loads
@@ -116,8 +117,7 @@ def _update(branch: ast.If) -> _Update:
 
 def _skipped(kept: ast.expr) -> ast.Name | None:
     """``skip`` of ``not skip``."""
-    negated = isinstance(kept, ast.UnaryOp) and isinstance(kept.op, ast.Not)
-    name = getattr(kept, "operand", None) if negated else None
+    name = negated(kept)
     return name if isinstance(name, ast.Name) else None
 
 

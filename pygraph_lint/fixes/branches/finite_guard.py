@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.fixes.build import Line, call, conjunction, expression, inverted, operand
+from pygraph_lint.analysis.nodes import compared, dotted
+from pygraph_lint.fixes.build import Line, call, conjunction, expression, inverted, joined, operand
 from pygraph_lint.fixes.clamp_bounds import Bounds, fits, is_number
 from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.factories import FLOATING_DTYPES
@@ -150,10 +150,7 @@ def _condition(site: Site, guard: _Guard) -> tuple[cst.BaseExpression, bool]:
             return as_tensor(site, test.operand), True
         return as_tensor(site, test), False
     parts = [operand(as_tensor(site, test)) for test in guard.tests]
-    result = parts[0]
-    for part in parts[1:]:
-        result = cst.BinaryOperation(left=result, operator=cst.BitAnd(), right=part)
-    return result, False
+    return joined(parts, cst.BitAnd()), False
 
 
 # -- what must hold
@@ -265,11 +262,10 @@ def _says_floating(site: Site, node: ast.expr, name: str) -> bool:
     """``x.dtype == torch.float16``, ``x.dtype in (...)``, ``x.is_floating_point()``."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
         return node.func.attr == "is_floating_point" and dotted(node.func.value) == name
-    single = isinstance(node, ast.Compare) and len(node.ops) == 1
-    if not isinstance(node, ast.Compare) or not single or dotted(node.left) != f"{name}.dtype":
+    left, operator, right = compared(node) or (node, None, node)
+    if dotted(left) != f"{name}.dtype":
         return False
-    right = node.comparators[0]
-    if isinstance(node.ops[0], (ast.Eq, ast.Is)):
+    if isinstance(operator, (ast.Eq, ast.Is)):
         return site.ask.qualified(right) in FLOATING_DTYPES
-    listed = isinstance(right, (ast.Tuple, ast.List, ast.Set)) and isinstance(node.ops[0], ast.In)
+    listed = isinstance(right, (ast.Tuple, ast.List, ast.Set)) and isinstance(operator, ast.In)
     return listed and all(site.ask.qualified(item) in FLOATING_DTYPES for item in right.elts)  # type: ignore[attr-defined]

@@ -12,7 +12,8 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.fixes.build import bare
+from pygraph_lint.analysis.nodes import is_constant, method_name, negated
+from pygraph_lint.fixes.build import bare, joined
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -47,15 +48,13 @@ class MaskUnlessFull(Rewrite):
 
 def _forgets(statement: ast.stmt) -> bool:
     """``mask = None``."""
-    value = statement.value if isinstance(statement, ast.Assign) else None
-    return isinstance(value, ast.Constant) and value.value is None
+    return isinstance(statement, ast.Assign) and is_constant(statement.value, None)
 
 
 def _full(site: Site, node: ast.expr) -> bool:
     """``torch.all(mask == 1)``, ``(mask == 1).all()``, ``mask.all()``, ``not mask.any()``."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return _reduction(site, node.operand, "any")
-    return _reduction(site, node, "all")
+    inner = negated(node)
+    return _reduction(site, node, "all") if inner is None else _reduction(site, inner, "any")
 
 
 def _reduction(site: Site, node: ast.expr, name: str) -> bool:
@@ -64,8 +63,7 @@ def _reduction(site: Site, node: ast.expr, name: str) -> bool:
     called = site.ask.callee(node)
     if called == f"torch.{name}":
         return len(node.args) == 1
-    method = isinstance(node.func, ast.Attribute) and node.func.attr == name
-    return method and not node.args and called is None
+    return method_name(node) == name and not node.args and called is None
 
 
 def _has_full(site: Site, node: ast.expr) -> bool:
@@ -84,8 +82,4 @@ def _rest(site: Site, test: ast.expr) -> cst.BaseExpression | None:
     kept = [part for part in parts if part is not None]
     if not kept or (isinstance(test.op, ast.And) and len(kept) < len(parts)):
         return None
-    result = kept[0]
-    operator = cst.And() if isinstance(test.op, ast.And) else cst.Or()
-    for part in kept[1:]:
-        result = cst.BooleanOperation(left=result, operator=operator, right=part)
-    return result
+    return joined(kept, cst.And() if isinstance(test.op, ast.And) else cst.Or())

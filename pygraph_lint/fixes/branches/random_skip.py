@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import compared, dotted, keyword, negated
 from pygraph_lint.fixes.build import conjunction, expression, operand
 from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.factories import FLOATING_DTYPES
-from pygraph_lint.fixes.keywords import keyword
 from pygraph_lint.fixes.names import assigned_values, loads, own_nodes, pure, shared
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
@@ -143,12 +142,10 @@ def _test(statement: ast.stmt) -> ast.expr:
 
 def _probability(site: Site, node: ast.expr) -> ast.expr | None:
     """``p`` of ``draw < p`` or ``p > draw``."""
-    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
-        return None
-    left, right = node.left, node.comparators[0]
-    if isinstance(node.ops[0], ast.Lt) and _is_draw(site, left):
+    left, operator, right = compared(node) or (node, None, node)
+    if isinstance(operator, ast.Lt) and _is_draw(site, left):
         return right
-    if isinstance(node.ops[0], ast.Gt) and _is_draw(site, right):
+    if isinstance(operator, ast.Gt) and _is_draw(site, right):
         return left
     return None
 
@@ -214,9 +211,7 @@ def _tested(site: Site, node: ast.AST) -> bool:
     parent = site.ask.parent(node)
     if isinstance(parent, (ast.If, ast.While, ast.IfExp, ast.Assert)):
         return parent.test is node
-    if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
-        return True
-    return isinstance(parent, ast.BoolOp) and _tested(site, parent)
+    return negated(parent) is not None or (isinstance(parent, ast.BoolOp) and _tested(site, parent))
 
 
 def asked(site: Site, test: ast.expr, text: str) -> bool:

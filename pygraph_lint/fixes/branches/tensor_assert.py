@@ -13,7 +13,8 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.fixes.build import operand
+from pygraph_lint.analysis.nodes import compared, method_name, receiver
+from pygraph_lint.fixes.build import joined, operand
 from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.site import Rewrite, Site
 from pygraph_lint.fixes.truths import PLAIN
@@ -41,14 +42,9 @@ class TensorAssert(Rewrite):
         site.safe_only_if(
             "compiled", False, "in compiled code the failure is a RuntimeError of the device"
         )
-        result = _on_device(site, parts[0])
-        for part in parts[1:]:
-            left, right = operand(result), operand(_on_device(site, part))
-            first = part is parts[1]
-            result = cst.BinaryOperation(
-                left=left if first else result, operator=cst.BitAnd(), right=right
-            )
-        site.put(node.test, result)
+        truths = [_on_device(site, part) for part in parts]
+        several = joined(map(operand, truths), cst.BitAnd())
+        site.put(node.test, several if len(truths) > 1 else truths[0])
 
 
 def _is_truth(site: Site, node: ast.expr) -> bool:
@@ -56,20 +52,16 @@ def _is_truth(site: Site, node: ast.expr) -> bool:
     comparison with a tensor on a side, or whether all or any are true.
     """
     asked = _item(node) or node
-    if isinstance(asked, ast.Call) and isinstance(asked.func, ast.Attribute):
-        return asked.func.attr in ("all", "any") and site.ask.is_tensor(asked)
-    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
-        return False
-    sides = (node.left, node.comparators[0])
-    tensors = [_item(side) or side for side in sides]
-    return isinstance(node.ops[0], PLAIN) and any(map(site.ask.is_tensor, tensors))
+    if method_name(asked):
+        return method_name(asked) in ("all", "any") and site.ask.is_tensor(asked)
+    left, operator, right = compared(node) or (node, None, node)
+    tensors = [_item(side) or side for side in (left, right)]
+    return isinstance(operator, PLAIN) and any(map(site.ask.is_tensor, tensors))
 
 
 def _item(node: ast.AST) -> ast.expr | None:
     """``t`` of ``t.item()``."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.args:
-        return None
-    return node.func.value if node.func.attr == "item" else None
+    return receiver(node, ("item",)) if not getattr(node, "args", ()) else None
 
 
 def _on_device(site: Site, node: ast.expr) -> cst.BaseExpression:

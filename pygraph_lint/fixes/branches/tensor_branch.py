@@ -11,10 +11,12 @@ alone.
 from __future__ import annotations
 
 import ast
+from functools import partial, reduce
 
 import libcst as cst
 
 from pygraph_lint.analysis.known import Known, Type
+from pygraph_lint.analysis.nodes import method_name
 from pygraph_lint.fixes.build import Line, assign, call, conjunction, expression, grouped
 from pygraph_lint.fixes.calm import ONE, SINGLE, alike, made_tensor, shape_of
 from pygraph_lint.fixes.conditions import operands
@@ -97,15 +99,11 @@ def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
 
 
 def _joined(function: str, parts: list[cst.BaseExpression]) -> cst.BaseExpression:
-    result = parts[0]
-    for part in parts[1:]:
-        result = call(function, result, part)
-    return result
+    return reduce(partial(call, function), parts)
 
 
 def _is_question(node: ast.expr) -> bool:
-    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    return named and node.func.attr in ("any", "all", "isnan", "isinf", "isfinite")  # type: ignore[attr-defined]
+    return method_name(node) in ("any", "all", "isnan", "isinf", "isfinite")
 
 
 # -- the arms

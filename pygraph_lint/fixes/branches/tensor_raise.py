@@ -13,6 +13,7 @@ import ast
 
 import libcst as cst
 
+from pygraph_lint.analysis.nodes import negated
 from pygraph_lint.fixes.build import bare, call, conjunction, expression, inverted
 from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.guards import changes_something, guard_condition
@@ -121,12 +122,12 @@ def _check(site: Site, node: ast.If) -> cst.BaseExpression | None:
     if len(tensors) != 1:
         return None
     part = tensors[0]
-    negated = isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not)
-    inner = part.operand if isinstance(part, ast.UnaryOp) and negated else part
+    opposite = negated(part)
+    inner = part if opposite is None else opposite
     if not is_truth(site, inner):
         return None
     found = site.expression_node(inner)
-    if negated:
+    if opposite is not None:
         return found
     if site.ask.known(inner).dtype == "bool" or isinstance(inner, ast.Compare):
         return inverted(found)

@@ -29,8 +29,8 @@ class HostFunction(Rewrite):
         if not isinstance(function, ast.FunctionDef):
             raise Declined("not inside a plain function")
         static = [ast.unparse(node) for node in function.decorator_list] == ["staticmethod"]
-        of_class = static and isinstance(site.parent(function), ast.ClassDef)
-        helper = of_class or site.parent(function) is site.source.tree
+        of_class = static and isinstance(site.ask.parent(function), ast.ClassDef)
+        helper = of_class or site.ask.parent(function) is site.source.tree
         site.require("helper", helper, "")
         bare = not function.decorator_list or static
         site.require("bare", bare, "the function has decorators, which may depend on the order")

@@ -17,7 +17,6 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.fixes.build import Line
 from pygraph_lint.fixes.build import statement as statement_of
 from pygraph_lint.fixes.imports import use_torch
@@ -42,7 +41,7 @@ class LogOnce(Rewrite):
         if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
             raise Declined
         assert isinstance(call, ast.Call)
-        inside = any(isinstance(node, FUNCTIONS) for node in site.path)
+        inside = site.function is not None
         site.require("in-function", inside, "the code runs when the module is imported")
         site.require("once", function.attr in _METHODS, "it is said in every call")
         text = call.args[0] if len(call.args) == 1 and not call.keywords else None

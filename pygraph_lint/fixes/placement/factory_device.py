@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import dotted, keyword, method_name
 from pygraph_lint.fixes.build import bare, code, expression
 from pygraph_lint.fixes.factories import (
     FACTORIES,
@@ -28,7 +28,7 @@ from pygraph_lint.fixes.factories import (
     is_device,
     is_integer,
 )
-from pygraph_lint.fixes.keywords import keyword, starred, with_keyword
+from pygraph_lint.fixes.keywords import starred, with_keyword
 from pygraph_lint.fixes.names import pure, shared
 from pygraph_lint.fixes.order import is_there, never_raises
 from pygraph_lint.fixes.proposal import Declined
@@ -127,7 +127,7 @@ def origin(site: Site, node: ast.expr) -> ast.Call | None:
                 whole = not whole_only or (name in RANGES and has_integer_values(site, node, name))
                 return node if whole and (name in SMALL or not small_only) else None
             inner = _kept(node, name)
-            method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            method = method_name(node)
             if inner is None or (whole_only and method not in _SHAPING):
                 return node if name.startswith("torch.") and not whole_only else None
             small_only |= method in _TO_INTEGERS

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import re
 
+from pygraph_lint.analysis.nodes import method_name
 from pygraph_lint.fixes.breaking_places import in_avoided_arm
 from pygraph_lint.fixes.call_chains import Chain, add_argument, add_parameter, chains_to
 from pygraph_lint.fixes.names import all_nodes, changed_in_place, stores
@@ -35,7 +36,7 @@ class CarriedRead(Rewrite):
         read, function = site.path[-1], site.function
         if not isinstance(read, ast.Call) or not isinstance(function, ast.FunctionDef):
             raise Declined
-        owner, given = site.parent(function), isinstance(site.ask.parent(read), ast.IfExp)
+        owner, given = site.ask.parent(function), isinstance(site.ask.parent(read), ast.IfExp)
         if not isinstance(owner, ast.ClassDef) or given or not _is_read(read):
             raise Declined
         found: set[str] = set()
@@ -116,8 +117,7 @@ def _place(site: Site, loop: ast.For, name: str) -> int:
 
 
 def _is_read(call: ast.Call) -> bool:
-    named = isinstance(call.func, ast.Attribute) and call.func.attr in ("tolist", "item")
-    return named and not call.args and not call.keywords
+    return method_name(call) in ("tolist", "item") and not call.args and not call.keywords
 
 
 def _spelled(site: Site, node: ast.expr, found: set[str]) -> str | None:

@@ -16,6 +16,7 @@ import ast
 
 import libcst as cst
 
+from pygraph_lint.analysis.nodes import method_name
 from pygraph_lint.fixes.build import call as called
 from pygraph_lint.fixes.build import expression, operand
 from pygraph_lint.fixes.factories import is_integer
@@ -42,7 +43,7 @@ class HostNumber(Rewrite):
         call = site.path[-1]
         if not isinstance(call, ast.Call) or site.function is None:
             raise Declined()
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "item":
+        if method_name(call) == "item":
             _rounded(site, call)
         else:
             _reduced(site, call)
@@ -193,8 +194,7 @@ def _converts(node: ast.AST | None) -> bool:
     """``.astype(int)``, in any of its spellings."""
     return (
         isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "astype"
+        and method_name(node) == "astype"
         and len(node.args) == 1
         and not node.keywords
         and ast.unparse(node.args[0]) in _WHOLE

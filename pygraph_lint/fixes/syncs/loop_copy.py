@@ -12,9 +12,9 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import dotted, keyword, method_name
 from pygraph_lint.fixes.build import expression
-from pygraph_lint.fixes.keywords import keyword, starred, with_keyword
+from pygraph_lint.fixes.keywords import starred, with_keyword
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -30,7 +30,7 @@ class LoopCopy(Rewrite):
         call = site.tree
         assert isinstance(call, ast.Call)
         loader = (dotted(call.func) or "").endswith("DataLoader")
-        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        method = method_name(call)
         name = "pin_memory" if loader else "non_blocking"
         moved = method in ("to", "cuda") and site.ask.callee(call) is None and len(call.args) <= 1
         if not loader and not moved:

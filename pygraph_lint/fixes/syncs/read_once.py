@@ -15,7 +15,7 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import dotted, method_name
 from pygraph_lint.fixes.build import assign, changed
 from pygraph_lint.fixes.names import changes_in_place, own_nodes, pure
 from pygraph_lint.fixes.proposal import Declined
@@ -163,6 +163,6 @@ def _is_size(site: Site, call: ast.Call) -> bool:
     if not isinstance(user, ast.Call):
         return False
     name = site.ask.callee(user)
-    if name is None and isinstance(user.func, ast.Attribute):
-        return user.func.attr in _SIZED
+    if name is None and method_name(user):
+        return method_name(user) in _SIZED
     return (name or "").startswith("torch.") and (name or "").rpartition(".")[2] in _SIZED

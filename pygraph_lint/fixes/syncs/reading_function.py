@@ -16,7 +16,7 @@ import ast
 
 from pygraph_lint.analysis.effects import NONE
 from pygraph_lint.analysis.known import Known, Type
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import dotted, method_name
 from pygraph_lint.fixes.breaking_places import breaking_places, in_avoided_arm
 from pygraph_lint.fixes.call_chains import calls_of
 from pygraph_lint.fixes.decorated import disable, is_called, leave_out, passed_to, plain_function
@@ -105,17 +105,13 @@ def _is_read(site: Site, node: ast.expr) -> bool:
             return True
     if isinstance(node, ast.Call):
         name = site.ask.callee(node)
-        last = (name or (dotted(node.func) or f".{_method(node)}")).rpartition(".")[2]
+        last = (name or (dotted(node.func) or f".{method_name(node)}")).rpartition(".")[2]
         if (name is None and last in _READ) or (name == f"builtins.{last}" and last in _MADE):
             return True
         torch = name is None or name.startswith("torch.")
         if torch and (last in _INDICES or (last == "where" and len(node.args) == 1)):
             return True
     return _is_plain(site.ask.known(node))
-
-
-def _method(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
 def _is_plain(known: Known) -> bool:

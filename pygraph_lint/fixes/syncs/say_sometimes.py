@@ -15,6 +15,7 @@ import ast
 
 import libcst as cst
 
+from pygraph_lint.analysis.nodes import method_name
 from pygraph_lint.fixes.build import conjunction, expression
 from pygraph_lint.fixes.guards import changes_something
 from pygraph_lint.fixes.proposal import Declined
@@ -68,8 +69,7 @@ def _shows(site: Site, statement: ast.stmt) -> bool:
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call):
         return False
-    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    return method in _SHOWING or site.ask.callee(call) in _WAITING
+    return method_name(call) in _SHOWING or site.ask.callee(call) in _WAITING
 
 
 def _evaluated(statement: ast.stmt) -> list[ast.AST]:
