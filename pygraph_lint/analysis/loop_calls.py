@@ -145,6 +145,16 @@ def on_device(value: Value) -> bool:
     return bool(tensor) and (not value.kinds & v.UNKNOWN or bool(value.needs))
 
 
+def of_annotation(hint: str, function: str, parameter: str) -> Value | None:
+    """A parameter that an annotation says is a tensor: of the device, unless all calls pass one of
+    the host. None for others.
+    """
+    if not says_tensor(hint):
+        return None
+    found = v.tensor(f"`{parameter}` is annotated as a tensor", device=v.ON_DEVICE)
+    return found._replace(home=Need("away", function, parameter))
+
+
 def is_read(value: Value) -> bool:
     """Whether Python waits for a value where it asks for a number: what an object of the device
     holds may be one.
@@ -161,6 +171,8 @@ def cost(
 ) -> Event:
     """The event of what an expression costs on every step, if what ``about`` rests on holds."""
     needs = about.needs if about is not None else ()
+    if about is not None and about.home is not None and about.home.kind == "away":
+        needs = (*needs, about.home)
     why = (about.why,) if about is not None and about.why else ()
     return Event(kind, span_of(node), subject, needs, why, notes)
 

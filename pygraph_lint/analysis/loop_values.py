@@ -36,9 +36,9 @@ from pygraph_lint.analysis.loop_calls import (
     is_batch,
     is_step_hook,
     is_trainer_part,
+    of_annotation,
     on_device,
     over_batches,
-    says_tensor,
     shown,
 )
 from pygraph_lint.analysis.loop_evidence import LoopEvidence
@@ -183,8 +183,8 @@ class LoopValues:
         given = self._given_by_hook(function, argument.arg)
         if given is not None:
             return given
-        if says_tensor(hint):
-            return v.tensor(f"`{argument.arg}` is annotated as a tensor", device=v.ON_DEVICE)
+        if tensor := of_annotation(hint, self.name_of(function) or "", argument.arg):
+            return tensor
         if hint.rpartition(".")[2] in ("Module", "ScriptModule"):
             return MODULE
         if "DataLoader" in hint:

@@ -16,6 +16,7 @@ from pygraph_lint.analysis.events import (
     on_host,
 )
 from pygraph_lint.analysis.exports import VALIDATES
+from pygraph_lint.analysis.given_arguments import all_on_host, some_omits
 from pygraph_lint.analysis.graph_ends import GraphEnds
 from pygraph_lint.analysis.model import Call, FunctionFacts
 from pygraph_lint.analysis.parameters import holds_of_arrays
@@ -23,7 +24,6 @@ from pygraph_lint.analysis.passed import (
     handed_on,
     is_of_another,
     is_unknown,
-    leaves_out,
     may_leave_out,
     may_pass,
     passed,
@@ -361,10 +361,8 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
         VALIDATES not in proof.program.patched and not proof.program.has_method(need.name)
     ),
     "open": _is_open,
-    "omitted": lambda proof, need: any(
-        leaves_out(proof.program.functions.get(need.owner), need.name, call)
-        for call in proof.callers(need.owner)
-    ),
+    "omitted": lambda proof, need: some_omits(proof.program.functions, proof.callers, need),
+    "away": lambda proof, need: not all_on_host(proof.program.functions, proof.callers, need),
     "passed": _is_passed,
     "presumed": lambda proof, need: proof.of_loops,  # of unknown origin: it is on the device
 }

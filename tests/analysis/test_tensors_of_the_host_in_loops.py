@@ -1,0 +1,51 @@
+"""Parameters of training loops' functions for which every call passes a tensor of the host."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.programs import project
+
+LENGTHS = """
+import torch
+
+def lengths_of(dones: torch.Tensor, size):
+    ends = dones.view(-1, size).nonzero()
+    longest = ends.max().item()
+    return torch.sort(ends)[0].to("cpu"), longest
+
+def packed(x, dones, size):
+    return x * lengths_of(dones, size)[1]
+"""
+LOOP = """
+import torch
+from lengths import lengths_of, packed
+
+def train(model, loader, optimizer, size):
+    for batch in loader:
+        x = batch.x.cuda(non_blocking=True)
+        loss = model(x).sum()
+        valid = loss > 3
+        {}
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "reported"),
+    [
+        ("lengths_of(valid.cpu(), size)", False),
+        ("done = valid.cpu(); lengths_of(done.float(), size)", False),
+        ("loss = packed(loss, torch.logical_or(batch.done, ~valid.cpu()), size)", False),
+        ("lengths_of(dones=torch.zeros(3), size=size)", False),
+        ("lengths_of(valid, size)", True),
+        ("packed(loss, valid, size)", True),
+        ("lengths_of(size.dones(), size)", True),
+        ("lengths_of(valid.cpu(), size); packed(loss, valid, size)", True),
+    ],
+)
+def test_what_gets_tensors_of_the_host_does_not_wait(call: str, reported: bool) -> None:
+    linked, facts = project(lengths=LENGTHS, m=LOOP.format(call))
+    found = [event.span.line for _, event in linked.loop_events(facts["lengths"])]
+    assert bool({6, 7} & {*found}) is reported
