@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.loop_calls import OF_LOADER
 from pygraph_lint.analysis.model import Call, FunctionFacts
 from pygraph_lint.analysis.passed import handed_on, leaves_out, passed
 
@@ -32,7 +33,8 @@ def all_on_host(
         value = passed(facts, need.name, call)
         if value is None:
             return False
-        if value.kinds == v.TENSOR and value.device == v.ON_HOST and not value.needs:
+        sure = value.device == v.ON_HOST and value.why != OF_LOADER.why and not value.needs
+        if value.kinds == v.TENSOR and sure:
             continue
         given = handed_on(value)
         if given is None or not all_on_host(functions, callers, given, seen | {need}):

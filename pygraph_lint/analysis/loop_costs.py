@@ -407,10 +407,21 @@ class Costs:
         helps = not self.in_step and getattr(self.step, "name", "") not in _MOVING
         if helps and (not isinstance(root, ast.Name) or root.id == "self"):
             return False
+        if self._is_made_of_device(receiver):
+            return False
         written = (dotted(receiver) or "").rpartition(".")[2].lower()
         return bool(value.kinds & v.UNKNOWN) and not any(
             word in written for word in ("model", "net", "module", "criterion", "loss")
         )
+
+    def _is_made_of_device(self, node: ast.expr) -> bool:
+        """Whether functions make something of tensors of the device, and of none of the host: where
+        these are, it mostly is, too.
+        """
+        calls = (each for each in walk(node) if isinstance(each, ast.Call))
+        given = [self.values.of(each) for call in calls for each in call.args]
+        sure = any(on_device(each) and not each.needs for each in given)
+        return sure and not any(is_batch(each) for each in given)
 
 
 def _is_scale_of_state(node: ast.Subscript) -> bool:

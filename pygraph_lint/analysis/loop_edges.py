@@ -10,7 +10,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.loop_calls import (
     GRADIENT,
-    HOST,
+    OF_LOADER,
     WHOLE,
     WRAPPERS,
     hooks,
@@ -125,7 +125,7 @@ def _keyword(values: LoopValues, item: ast.keyword) -> Value | None:
 def _argument(value: Value) -> Value | None:
     """What is kept of an argument."""
     if is_batch(value):
-        return HOST
+        return OF_LOADER
     if value.flags & v.MODULE or value.cls == WHOLE:
         return None
     return as_argument(v.shallow(value, 2))

@@ -279,6 +279,27 @@ def test_a_move_to_where_a_tensor_of_an_object_is(place: str, expected: list[str
 
 
 @pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ("(~make_mask(x)).float().unsqueeze(-1)", []),
+        ("make_mask(x, 3)", []),
+        ("make_mask(3)", ["loop.copy"]),
+        ("make_mask(batch)", ["loop.copy"]),
+    ],
+)
+def test_what_is_made_of_tensors_of_the_device_is_there(made: str, expected: list[str]) -> None:
+    source = f"""
+    from masks import make_mask
+    def train(model, loader, device):
+        for batch in loader:
+            x = batch.x.to(device, non_blocking=True)
+            loss = model({made}.to(device)).sum()
+            loss.backward()
+    """
+    assert kinds(source) == expected
+
+
+@pytest.mark.parametrize(
     ("place", "expected"),
     [("device", ["loop.copy"]), ("beside.device", []), ("'cpu'", ["loop.read"])],
 )

@@ -41,6 +41,7 @@ def train(model, loader, optimizer, size):
         ("lengths_of(dones=torch.zeros(3), size=size)", False),
         ("lengths_of(valid, size)", True),
         ("packed(loss, valid, size)", True),
+        ("lengths_of(batch, size)", True),
         ("lengths_of(size.dones(), size)", True),
         ("lengths_of(valid.cpu(), size); packed(loss, valid, size)", True),
     ],
