@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis.names import FunctionNode, Names
-from pygraph_lint.analysis.nodes import walk
+from pygraph_lint.analysis.nodes import last_part, receiver, walk
 from pygraph_lint.analysis.statement_graph import parameters
 
+_OF_WEIGHTS = ("parameters", "named_parameters", "named_buffers", "state_dict")
 _CACHES = ("functools.lru_cache", "functools.cache")
 
 
@@ -27,6 +28,24 @@ def is_memoised(node: FunctionNode, owner: ast.ClassDef | None, names: Names) ->
         if getattr(method, "name", "") in ("__init__", "__post_init__")
         for each in walk(method)
     )
+
+
+def gets_modules(method: FunctionNode) -> bool:
+    """Whether a method gets modules and nothing else, by their annotations or as it asks for their
+    weights: it keeps averages of these, say.
+    """
+    given = [each.arg for each in parameters(method)[1:]]
+    asked = {
+        each.id
+        for node in walk(method)
+        if isinstance(each := receiver(node, _OF_WEIGHTS), ast.Name)
+    }
+    asked |= {
+        each.arg
+        for each in parameters(method)
+        if each.annotation is not None and last_part(each.annotation) == "Module"
+    }
+    return bool(given) and asked.issuperset(given)
 
 
 def _caches(node: ast.expr, names: Names) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from pygraph_lint.analysis import control_flow, displays, operators, ops, statements, subscripts
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.annotations import annotated
-from pygraph_lint.analysis.answers import is_memoised, keeps_answer
+from pygraph_lint.analysis.answers import gets_modules, is_memoised, keeps_answer
 from pygraph_lint.analysis.attributes import eval_attribute, eval_constant, eval_name
 from pygraph_lint.analysis.calls import eval_call
 from pygraph_lint.analysis.devices import note_uses
@@ -119,6 +119,7 @@ def run_function(
     _read_decorators(module, node, facts)
     facts.keeps_answer = not owner and keeps_answer(node, module.names)
     facts.memoised = is_memoised(node, module.class_nodes.get(owner), module.names)
+    facts.of_modules = bound and gets_modules(node)
     ordered = [*node.args.posonlyargs, *node.args.args]
     self_name = ordered[0].arg if bound and ordered else ""
     env = dict(closure or {})

@@ -414,6 +414,9 @@ def compiled_regions(
         beside = _is_beside_models(module)
         for name, facts in module.classes.items():
             forward = facts.methods.get("forward")
+            gets = program.functions.get(forward or "")
+            if gets is not None and gets.of_modules:  # of a moving average of weights
+                continue
             if forward is not None and program.is_module(name) and not beside:
                 reached.add(forward, _FORWARD, RegionKind.MODEL)
     if not asked.every:
