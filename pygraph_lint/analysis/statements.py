@@ -57,8 +57,8 @@ def exec_augmented(state: State, node: ast.AugAssign) -> None:
     value = arithmetic(state, type(node.op), old, added, node)
     if old.is_tensor and not added.is_tensor:
         value = value._replace(dtype=old.dtype)
-    if old.kinds == v.TENSOR and old.device == v.ON_HOST:  # in place: it stays where it is
-        value = value._replace(device=v.ON_HOST)
+    if old.kinds == v.TENSOR and old.device == v.ON_HOST:  # in place: it stays there
+        value = value._replace(device=v.ON_HOST, ndim=old.ndim)
     if isinstance(target, ast.Subscript) and not state.ev_quiet(target.value).kinds & v.MAPPING:
         return
     assign(state, target, value, None)

@@ -121,10 +121,12 @@ class M(torch.nn.Module):
     [
         ("total = torch.tensor([0.0])\nfor y in ys:\n    total += y\n", False),
         ("total = torch.Tensor([0.0])\ntotal += x.sum()\ntotal /= 3\n", False),
+        ("total = torch.tensor([0.0])\ntotal += ys[0]\ntotal = self.part * total\n", False),
         ("total = torch.tensor([0.0])\ntotal = total + x.sum()\n", True),
         ("total = torch.tensor([0.0, 1.0]).to(x.device)\ntotal += x\n", True),
     ],
 )
 def test_a_tensor_that_is_added_to_in_place_stays_on_the_host(made: str, reported: bool) -> None:
-    found = forward(f"{made}return 2 * total", "x: torch.Tensor, ys: list[torch.Tensor]")
+    parameters = "x: torch.Tensor, ys: list[torch.Tensor]"
+    found = forward(f"{made}return 2 * total", parameters, "self.part = size")
     assert any(kind.startswith("host.") for kind in found) is reported
