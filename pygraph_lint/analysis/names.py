@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from pygraph_lint.analysis.nodes import children, root_and_path
+from pygraph_lint.analysis.nodes import children, root_and_path, statements
 from pygraph_lint.analysis.ops import COMPILERS
 from pygraph_lint.analysis.statement_graph import parameters
 
@@ -51,7 +51,7 @@ def imports_of(
 
 def import_whole_names(tree: ast.Module, beside: Mapping[str, str]) -> None:
     """Have imports name what they find by its whole name: ``beside`` has that of first names."""
-    for node in ast.walk(tree):
+    for node in statements(tree.body):
         if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             head, dot, rest = node.module.partition(".")
             node.module = f"{beside.get(head, head)}{dot}{rest}"
