@@ -74,10 +74,8 @@ def _fuzzed() -> Claims:
     accepted = run["accepted programs"].values()
     assert not run["differences"] and len(run["commits"]) == 1
     yield page, f"one run of all {len(accepted)} rewrites at one commit"
-    yield (
-        page,
-        f"{run['programs']:,} programs, no difference. Each rewrite was accepted in {min(accepted)}",
-    )
+    yield page, f"{run['programs']:,} programs, no difference"
+    yield page, f"Each rewrite was accepted in {min(accepted)} programs"
     yield page, f"{sum(number >= 300 for number in accepted)} of them in 300 or more"
 
 
