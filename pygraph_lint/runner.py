@@ -19,8 +19,9 @@ from pygraph_lint.files.selection import Selection
 from pygraph_lint.files.settings import Resolver, Settings
 from pygraph_lint.files.sources import Source, decode, read_bytes, source_of, with_source
 from pygraph_lint.findings import Finding, Fix, unreadable
+from pygraph_lint.outcomes import Outcome
 from pygraph_lint.rules.catalogue import Rule, own_rules
-from pygraph_lint.workspace import Outcome, Progress, Project
+from pygraph_lint.workspace import Progress, Project
 
 if TYPE_CHECKING:
     from pygraph_lint.analysis.link import Project as Linked

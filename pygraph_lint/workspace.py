@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from pygraph_lint import records
 from pygraph_lint.errors import SourceError
-from pygraph_lint.files import parallel, project, suppressions
+from pygraph_lint.files import parallel, project
 from pygraph_lint.files.cache import Cache, Signature, digest, file_entry
 from pygraph_lint.files.paths import is_file
 from pygraph_lint.files.sources import read_bytes
-from pygraph_lint.findings import Finding, Location
+from pygraph_lint.findings import Finding
 from pygraph_lint.fixes.offers import Fixes, Offers
 from pygraph_lint.loop_bodies import LoopBodies
+from pygraph_lint.outcomes import Outcome, finding_of
 from pygraph_lint.project_part import Basis, Importers, UnreadFiles
 from pygraph_lint.records import Record, Task, record_key
 from pygraph_lint.rules.catalogue import Rule
@@ -40,14 +41,6 @@ _EDITED = 4
 _RACY = 2_000_000_000
 
 Progress = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What checking one file gave, before selection and suppression."""
-
-    findings: tuple[Finding, ...]
-    directives: tuple[suppressions.Directive, ...]
 
 
 class Project:
@@ -217,7 +210,7 @@ class Project:
                 by_options.setdefault(options_of(path), []).append(path)
             else:
                 text = self._unreadable.get(relative, "cannot be read: no such file")
-                outcomes[path] = Outcome((_finding(("PG002", text, 0, 0), path),), ())
+                outcomes[path] = Outcome((finding_of(("PG002", text, 0, 0), path),), ())
         key = self._state()
         for options, group in by_options.items():
             name = f"findings-{digest(repr(options).encode()).hex()}"
@@ -230,7 +223,7 @@ class Project:
                 if not self._overlay:
                     self._cache.store(name, key, stored)
             for path in group:
-                outcomes[path] = _placed(stored[wanted[path]], path)
+                outcomes[path] = stored[wanted[path]].at(path)
         return outcomes
 
     def linked(
@@ -254,7 +247,7 @@ class Project:
                 return None
             _remember_check(*last)
             [(_, findings)] = _check_names([relative])
-            return _placed(Outcome(findings, self._records[relative][1].directives), other)
+            return Outcome(findings, self._records[relative][1].directives).at(other)
 
         return last[0][name], last[1], outcome
 
@@ -311,7 +304,7 @@ class Project:
         for name in names:
             record = self._records[name][1]
             if record.problem is not None:
-                finding = _finding(record.problem, self._paths[name])
+                finding = finding_of(record.problem, self._paths[name])
                 outcomes[name] = Outcome((finding,), record.directives)
             elif record.facts is None:
                 outcomes[name] = Outcome((), record.directives)
@@ -472,22 +465,6 @@ class Project:
         if len(self._kept_runs) > _EDITED:
             del self._kept_runs[next(iter(self._kept_runs))]
         return kept
-
-
-def _finding(problem: tuple[str, str, int, int], path: Path) -> Finding:
-    code, text, line, column = problem
-    place = Location(max(line, 1), max(column, 1))
-    name = "syntax-error" if code == "PG001" else "unreadable-file"
-    return Finding(code, name, text, str(path), place, place)
-
-
-def _placed(outcome: Outcome, path: Path) -> Outcome:
-    """The outcome with its findings filed under ``path``, wherever it was first made."""
-    filename = str(path)
-    return Outcome(
-        tuple(replace(finding, filename=filename) for finding in outcome.findings),
-        outcome.directives,
-    )
 
 
 # --- what runs in worker processes --------------------------------------------------------------

@@ -128,15 +128,21 @@ def run_function(
     body = Body(node.body)
     env |= bind_parameters(module, facts, node, self_name, body)
     state = State(module, facts, env, handlers, "" if "classmethod" in marks else self_name)
+    _note_parameters(state, node)
+    _run(state, body)
+    _read_declared(module, node, facts)
+
+
+def _note_parameters(state: State, node: FunctionNode) -> None:
+    """What a function does with the names of its parameters, and what they hold at its start."""
+    facts, env = state.function, state.env
     state.locals |= (assigned := assigned_names(node))
     state.unchanged = frozenset(facts.parameters) - assigned
     own = (name for name in facts.parameters if name in env)  # objects of their own
     state.passed = {name: Value._make(env[name]) for name in own}
     env |= state.passed
-    if owner:
+    if facts.owner:
         state.last_stores = last_stores(node)
-    _run(state, body)
-    _read_declared(module, node, facts)
 
 
 def _read_declared(module: Module, node: FunctionNode, facts: FunctionFacts) -> None:

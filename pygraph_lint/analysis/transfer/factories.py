@@ -184,16 +184,24 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
     if number and not said:
         state.event("host.scalar-tensor", span_of(node), f"torch.{tail}")
     else:
-        notes = {**({"placed": "yes"} if said else {}), **({"number": "yes"} if number else {})}
-        if node.args and _is_constant(node.args[0]):
-            notes["constant"] = "yes"
-        if any(_wants_grad(state, keyword) for keyword in node.keywords):
-            notes["form"] = "grad"
-        if tail == "tensor" and not said and data.kinds & v.UNKNOWN:
-            notes["unknown"] = "yes"
-        _note_data(state, tail, node, data, notes)
+        _note_data(state, tail, node, data, _notes(state, tail, site, said))
     rank = 0 if number else 1 if data.kinds == v.SEQUENCE and inner.kinds == v.NUMBER else -1
     return v.tensor(why, kind, device, rank, v.FRESH)
+
+
+def _notes(state: State, tail: str, site: CallSite, said: bool) -> dict[str, str]:
+    """What is said of a tensor made of data; ``said``: the call names its device."""
+    data, given = site.get(0, "data"), site.node.args
+    holds = {
+        "placed": said,
+        "number": data.kinds == v.NUMBER,
+        "constant": bool(given) and _is_constant(given[0]),
+        "unknown": tail == "tensor" and not said and bool(data.kinds & v.UNKNOWN),
+    }
+    notes = {name: "yes" for name, true in holds.items() if true}
+    if any(_wants_grad(state, keyword) for keyword in site.node.keywords):
+        notes["form"] = "grad"
+    return notes
 
 
 def _note_data(state: State, tail: str, node: ast.Call, data: Value, notes: dict[str, str]) -> None:
