@@ -57,6 +57,33 @@ def _scores(own: dict[str, Any]) -> list[str]:
     ]
 
 
+def _training_loops() -> str:
+    """What is found in loops that were looked at while rules were written, and in the others."""
+    groups = load("training_loops.json")["groups"]
+    closed = ("unseen", "frameworks_unseen", "reserve")
+    shown = {
+        "opened while rules were written": [
+            own for name, own in groups.items() if name not in closed
+        ],
+        "never opened": [groups[name] for name in closed],
+    }
+    body = []
+    for label, own in shown.items():
+        marks = [each["marks"]["all"] for each in own]
+        all_marks = sum(each["marks"] for each in marks)
+        right = sum(each["findings"]["right"] for each in own)
+        judged = right + sum(each["findings"]["wrong"] for each in own)
+        body.append(
+            [
+                f"{sum(each['loops'] for each in own)} {label}",
+                f"{whole(100 * sum(each['found'] for each in marks) / all_marks)} % of {all_marks}",
+                f"{whole(100 * sum(each['found_by_any_code'] for each in marks) / all_marks)} %",
+                f"{whole(100 * right / judged)} % of {judged}",
+            ]
+        )
+    return markdown(["loops", "marks found", "by any rule", "findings that are right"], body)
+
+
 def _joined(rows: Rows) -> Rows:
     """One row a workload: a mode may have been timed in a process of its own."""
     found: dict[str, dict[str, Any]] = {}
@@ -302,6 +329,7 @@ def _first_calls() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "accuracy": _accuracy,
+    "training-loops": _training_loops,
     "regional": _regional,
     "frameworks": _frameworks,
     "decoding": _decoding,

@@ -264,6 +264,14 @@ def _accuracy() -> Claims:
     packages = len(judged["packages"])
     yield page, f"judged {number} findings with the default options, drawn from {packages} packages"
     yield "README.md", f"{judged['counts']['right']} of {number} right"
+    loops = load("training_loops.json")["all"]
+    clean = loops["clean_loops"]
+    yield (
+        page,
+        f"each step in {loops['loops']} training loops, and {clean['loops']} of them have nothing",
+    )
+    assert clean["silent"] == clean["loops"]
+    yield page, f"All {clean['silent']} loops without a mark get no finding"
     said = load("judged_messages.json")["totals"]
     first, second, third = said["advice_fits_by_reader"]
     yield page, f"prints for {said['messages']} lines"
