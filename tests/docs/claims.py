@@ -76,7 +76,6 @@ def _fuzzed() -> Claims:
     yield page, f"one run of all {len(accepted)} rewrites at one commit"
     yield page, f"{run['programs']:,} programs, no difference"
     yield page, f"Each rewrite was accepted in {min(accepted)} programs"
-    yield page, f"{sum(number >= 300 for number in accepted)} of them in 300 or more"
 
 
 def _blocks() -> Claims:
