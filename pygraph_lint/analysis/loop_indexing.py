@@ -42,14 +42,17 @@ class Indexing:
             yield bound
             return
         base = self._values.of(node.value)
-        if not on_device(base):
-            return
+        if on_device(base):
+            yield from self._indices(node, base, base)
+
+    def _indices(self, node: ast.Subscript, base: Value, about: Value | None) -> Iterator[Event]:
+        """Indices that are copied, and masks that are read; the latter say ``about`` what."""
         for part in _parts(node):
             copied = self._copied(node, part, base)
             if copied is not None:
                 yield from copied
-            elif self._selects(part):
-                yield cost("loop.read", node, source_of(node, 40), base, _MASK)
+            elif about is not None and self._selects(part):
+                yield cost("loop.read", node, source_of(node, 40), about, _MASK)
 
     def stored(self, node: ast.Subscript) -> Iterator[Event]:
         """``x[rows] = y``, where ``rows`` or ``y`` are copied; ``x[mask] = y``, where a number can
@@ -64,15 +67,9 @@ class Indexing:
         if _is_on_host(value):
             yield cost("loop.copy", node, source_of(node, 40), about)
             return
-        for part in _parts(node):
-            copied = self._copied(node, part, base)
-            if copied is not None:
-                yield from copied
-            elif self._selects(part):
-                if isinstance(statement, ast.AugAssign):
-                    yield cost("loop.read", node, source_of(node, 40), base, _MASK)
-                elif on_device(value):
-                    yield cost("loop.read", node, source_of(node, 40), about, _MASK)
+        added = isinstance(statement, ast.AugAssign)
+        read = base if added else about if on_device(value) else None
+        yield from self._indices(node, base, read)
 
     def _bounds(self, node: ast.Subscript) -> Iterator[Event]:
         """Bounds of a slice that only the device knows."""
