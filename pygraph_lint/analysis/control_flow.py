@@ -42,6 +42,9 @@ from pygraph_lint.analysis.told_apart import remember
 from pygraph_lint.analysis.transfer.containers import entry
 from pygraph_lint.analysis.values import Value
 
+# What gives a number, or one element, of a tensor.
+_READ = frozenset(("all", "any", "item", "max", "mean", "min", "norm", "sum"))
+
 
 def exec_if(state: State, node: ast.If) -> bool:
     only_raises = not node.orelse and isinstance(node.body[-1], ast.Raise) and len(node.body) <= 2
@@ -134,13 +137,9 @@ def _is_for_wrong_numbers(state: State, node: ast.If, outcome: bool) -> bool:
     return tells and _reads_tensor(state, node.test)
 
 
-_READ = frozenset(("all", "any", "item", "max", "mean", "min", "norm", "sum"))
-
-
 def _reads_tensor(state: State, node: ast.expr) -> bool:
     """Whether a condition needs a tensor's numbers: ``x.max() > 3``, ``x.max().item() > 3``."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return _reads_tensor(state, node.operand)
+    node, _ = without_not(node, True)
     if isinstance(node, ast.BoolOp):
         return any(_reads_tensor(state, each) for each in node.values)
     value = state.ev_quiet(node)
