@@ -85,8 +85,8 @@ SUITES = (
         "src",
         (*(f"--ignore-glob={name}" for name in _PEFT_NOT.split()), *one_in(8)),
     ),
-    Suite("sbi-0.27.0", "sbi", ("tests",), options=("-m", "not slow and not gpu", *one_in(8))),
-    Suite("torchsde-0.2.6", "torchsde", ("tests",), options=one_in(8)),
+    Suite("neuraloperator-2.0.0", "neuralop", ("neuralop",), options=one_in(10)),
+    Suite("zuko-1.6.0", "zuko", ("tests",)),
 )
 Outcomes = dict[str, str]
 
@@ -177,7 +177,7 @@ def outcomes(suite: Suite, where: Path, tests: Sequence[str], data: Path | None)
         if data is not None:
             command += ["coverage", "run", f"--data-file={data}", f"--source={suite.package}", "-m"]
         command += ["pytest", "-q", "-p", "no:cacheprovider", f"--timeout={_TEST_S}"]
-        command += ["--continue-on-collection-errors", "-p", "no_network"]
+        command += ["--continue-on-collection-errors", "--tb=no", "-p", "no_network"]
         command += [f"--rootdir={where}", "-c", settings_of(where), "-o", "addopts="]
         command += [f"--junitxml={report}", "-o", "junit_family=xunit1", *suite.options, *tests]
         paths = os.pathsep.join(map(str, (where / suite.inside, PLUGINS)))
