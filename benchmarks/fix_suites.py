@@ -3,11 +3,12 @@
     python benchmarks/fix_suites.py --folder FOLDER [--only PACKAGE ...]
 
 FOLDER holds the source distributions, `NAME-VERSION.tar.gz`. Of each there are four copies: as it
-is, and with safe fixes, with the safe fixes of `assume-closed`, and with unsafe fixes. All
-functions that get tensors are checked (`--regions all`), tests are not. A test that fails only
-after a fix is run again on both copies, and counts if it still does. Beside that: how many of the
-changed lines the suite executes; a decorator counts where its function is. Goes on where it
-stopped.
+is, and with safe fixes, with the safe fixes of `assume-closed`, and with unsafe fixes. Where all
+edits of a copy with safe fixes are in the one with unsafe fixes too, and all that passed passes
+there, it is not run by itself. All functions that get tensors are checked (`--regions all`), tests
+are not. A test that fails only after a fix is run again on both copies, and counts if it still
+does. Beside that: how many of the changed lines the suite executes, and which share of the whole
+package before the fixes. A decorator counts where its function is. Goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
+import io
 import json
 import os
 import platform
@@ -36,6 +38,7 @@ from pygraph_lint.rules.catalogue import load
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "benchmarks" / "results" / "fix_suites.json"
+PLUGINS = ROOT / "benchmarks" / "plugins"
 BEFORE = "before"
 #: Copy -> whether unsafe fixes are made, and whether the checked code is all there is.
 VARIANTS = {"safe": (False, False), "closed": (False, True), "unsafe": (True, False)}
@@ -43,39 +46,47 @@ _TEST_S, _SUITE_S = 60, 1800
 
 
 class Suite(NamedTuple):
-    """A distribution's folder, the package in it, the tests that are run, and the folder that the
-    package is in.
+    """A distribution's folder, the package in it, the tests that are run, the folder that the
+    package is in, and pytest's options.
     """
 
     distribution: str
     package: str
     tests: tuple[str, ...]
     inside: str = "."
+    options: tuple[str, ...] = ()
 
     def code(self, where: Path) -> Path:
         """The package's folder in a copy."""
         return where / self.inside / self.package
 
 
+def one_in(cases: int) -> tuple[str, ...]:
+    """Options to run that share of the cases of each test function, at least one."""
+    return ("-p", "drawn_tests", f"--one-in={cases}")
+
+
+#: Of peft: what needs a GPU, or models of the hub in nearly all tests.
+_PEFT_NOT = (
+    "*gpu* *gptqmodel* *stablediffusion* *decoder_models* *feature_extraction* *seq_classifier* "
+    "*token_classification* *hub_features* *vision_models* *torch_compile*"
+)
+_PYKEEN = "nn sampling evaluation models.py losses.py regularizers.py utils.py"
+
 SUITES = (
     Suite("gpytorch-1.15.2", "gpytorch", ("test",)),
     Suite("linear_operator-0.6.1", "linear_operator", ("test",)),
-    Suite(
-        "pykeen-1.11.1",
-        "pykeen",
-        (
-            *(
-                "tests/test_nn",
-                "tests/test_sampling",
-                "tests/test_evaluation",
-                "tests/test_models.py",
-            ),
-            *("tests/test_losses.py", "tests/test_regularizers.py", "tests/test_utils.py"),
-        ),
-        "src",
-    ),
+    Suite("pykeen-1.11.1", "pykeen", tuple(f"tests/test_{n}" for n in _PYKEEN.split()), "src"),
     Suite("e3nn-0.6.0", "e3nn", ("tests",)),
-    Suite("peft-0.21.2", "peft", ("tests/test_custom_models.py",), "src"),
+    Suite(
+        "peft-0.21.2",
+        "peft",
+        ("tests",),
+        "src",
+        (*(f"--ignore-glob={name}" for name in _PEFT_NOT.split()), *one_in(8)),
+    ),
+    Suite("neuraloperator-2.0.0", "neuralop", ("neuralop",), options=one_in(10)),
+    Suite("zuko-1.6.0", "zuko", ("tests",)),
 )
 Outcomes = dict[str, str]
 
@@ -113,17 +124,49 @@ def fixed(suite: Suite, where: Path, variant: str) -> dict[str, int]:
     return {kind: made[kind] for kind in ("safe", "unsafe")}
 
 
-def changed(suite: Suite, before: Path, after: Path) -> dict[Path, set[int]]:
-    """The lines of each changed file that are new."""
-    found: dict[Path, set[int]] = {}
+class Edit(NamedTuple):
+    """Lines of a file that were exchanged: which old ones, where the new ones start, and these."""
+
+    path: Path
+    old: tuple[int, int]
+    start: int
+    new: tuple[bytes, ...]
+
+    @property
+    def key(self) -> tuple[Path, tuple[int, int], tuple[bytes, ...]]:
+        """What is the same for the same edit in another copy."""
+        return self.path, self.old, self.new
+
+
+def edits(suite: Suite, before: Path, after: Path) -> list[Edit]:
+    """What differs in a copy's package. Paths are relative to the copy, lines counted from 0."""
+    found: list[Edit] = []
     for path in sorted(suite.code(after).rglob("*.py")):
-        old = (before / path.relative_to(after)).read_bytes().splitlines()
+        inside = path.relative_to(after)
+        old = (before / inside).read_bytes().splitlines()
         new = path.read_bytes().splitlines()
         blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-        lines = {n + 1 for kind, _, _, a, b in blocks if kind != "equal" for n in range(a, b)}
-        if lines:
-            found[path] = lines
+        found += [
+            Edit(inside, (start, end), a, tuple(new[a:b]))
+            for kind, start, end, a, b in blocks
+            if kind != "equal"
+        ]
     return found
+
+
+def changed(made: Sequence[Edit], after: Path) -> dict[Path, set[int]]:
+    """The lines of each changed file that are new."""
+    found: dict[Path, set[int]] = {}
+    for edit in made:
+        if edit.new:
+            lines = range(edit.start + 1, edit.start + 1 + len(edit.new))
+            found.setdefault(after / edit.path, set()).update(lines)
+    return found
+
+
+def within(made: Sequence[Edit], others: Sequence[Edit]) -> bool:
+    """Whether all edits of a copy are in another copy too."""
+    return {each.key for each in made} <= {each.key for each in others}
 
 
 def outcomes(suite: Suite, where: Path, tests: Sequence[str], data: Path | None) -> Outcomes:
@@ -134,9 +177,11 @@ def outcomes(suite: Suite, where: Path, tests: Sequence[str], data: Path | None)
         if data is not None:
             command += ["coverage", "run", f"--data-file={data}", f"--source={suite.package}", "-m"]
         command += ["pytest", "-q", "-p", "no:cacheprovider", f"--timeout={_TEST_S}"]
+        command += ["--continue-on-collection-errors", "--tb=no", "-p", "no_network"]
         command += [f"--rootdir={where}", "-c", settings_of(where), "-o", "addopts="]
-        command += [f"--junitxml={report}", "-o", "junit_family=xunit1", *tests]
-        environment = {**os.environ, "PYTHONPATH": str(where / suite.inside), "HF_HUB_OFFLINE": "1"}
+        command += [f"--junitxml={report}", "-o", "junit_family=xunit1", *suite.options, *tests]
+        paths = os.pathsep.join(map(str, (where / suite.inside, PLUGINS)))
+        environment = {**os.environ, "PYTHONPATH": paths, "HF_HUB_OFFLINE": "1"}
         environment |= {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
         try:
             subprocess.run(
@@ -175,7 +220,7 @@ def _outcome(case: ElementTree.Element) -> str:
     return "failed" if found & {"failure", "error"} else "passed"
 
 
-def executed(data: Path, lines: dict[Path, set[int]]) -> tuple[int, int]:
+def executed(data: Path, lines: dict[Path, set[int]]) -> dict[str, int]:
     """Of the changed lines that hold statements: how many there are, and how many were run. A
     decorator was run where the decorated function was.
     """
@@ -190,7 +235,7 @@ def executed(data: Path, lines: dict[Path, set[int]]) -> tuple[int, int]:
         held = [decides.get(line, line) for line in new & set(statements)]
         there += len(held)
         run += sum(line not in missing for line in held)
-    return there, run
+    return {"changed_lines": there, "executed_lines": run}
 
 
 def decorated(source: bytes) -> dict[int, int]:
@@ -205,30 +250,61 @@ def decorated(source: bytes) -> dict[int, int]:
     return found
 
 
+def covered(data: Path) -> float:
+    """The percentage of a package's statements that a run executed, its own tests left out."""
+    import coverage
+
+    measured = coverage.Coverage(data_file=str(data))
+    measured.load()
+    table = io.StringIO()
+    return round(measured.report(file=table, omit=["*/tests/*"], ignore_errors=True), 1)
+
+
 def measure(suite: Suite, folder: Path) -> dict[str, Any]:
     """All copies of one package."""
     before = unpacked(suite, folder, BEFORE)
-    expected = outcomes(suite, before, suite.tests, None)
-    row: dict[str, Any] = {"name": suite.distribution, BEFORE: dict(Counter(expected.values()))}
-    for variant in VARIANTS:
-        where = unpacked(suite, folder, variant)
-        made = fixed(suite, where, variant)
-        lines = changed(suite, before, where)
-        row[variant] = {"fixes": made}
-        if not lines:
-            continue
-        data = folder / variant / f"{suite.package}.coverage"
-        found = outcomes(suite, where, suite.tests, data)
-        worse = [name for name, how in expected.items() if how == "passed" != found.get(name)]
-        there, run = executed(data, lines) if data.exists() else (0, 0)
-        row[variant] |= {
-            "outcomes": dict(Counter(found.values())),
-            "changed_lines": there,
-            "executed_lines": run,
-            "no_longer_pass": again(suite, before, where, worse),
-        }
+    data = folder / BEFORE / f"{suite.package}.coverage"
+    expected = outcomes(suite, before, suite.tests, data)
+    row: dict[str, Any] = {"name": suite.distribution, "commit": commit()}
+    row |= {BEFORE: dict(Counter(expected.values())), "covered_percent": covered(data)}
+    copies = {variant: unpacked(suite, folder, variant) for variant in VARIANTS}
+    for variant, where in copies.items():
+        row[variant] = {"fixes": fixed(suite, where, variant)}
+    made = {variant: edits(suite, before, where) for variant, where in copies.items()}
+    whole = "unsafe"
+    for variant in reversed(VARIANTS):
+        part = variant != whole and within(made[variant], made[whole])
+        if part and not row[whole].get("no_longer_pass"):
+            row[variant] |= as_part(suite, folder, made[variant], whole, made[whole])
+        elif made[variant]:
+            row[variant] |= compared(suite, folder, variant, made[variant], expected)
         print(suite.distribution, variant, row[variant], flush=True)
     return row
+
+
+def compared(
+    suite: Suite, folder: Path, variant: str, made: Sequence[Edit], expected: Outcomes
+) -> dict[str, Any]:
+    """A copy's outcomes beside those before the fixes, and how many changed lines were run."""
+    before, where = (folder / name / suite.distribution for name in (BEFORE, variant))
+    data = folder / variant / f"{suite.package}.coverage"
+    found = outcomes(suite, where, suite.tests, data)
+    worse = [name for name, how in expected.items() if how == "passed" != found.get(name)]
+    return {
+        "outcomes": dict(Counter(found.values())),
+        **executed(data, changed(made, where)),
+        "no_longer_pass": again(suite, before, where, worse),
+    }
+
+
+def as_part(
+    suite: Suite, folder: Path, made: Sequence[Edit], wider: str, others: Sequence[Edit]
+) -> dict[str, Any]:
+    """The same for a copy whose edits are all in `wider`, where what passed before passes."""
+    keys = {each.key for each in made}
+    lines = changed([e for e in others if e.key in keys], folder / wider / suite.distribution)
+    data = folder / wider / f"{suite.package}.coverage"
+    return {"part_of": wider, **executed(data, lines), "no_longer_pass": []}
 
 
 def again(suite: Suite, before: Path, after: Path, names: list[str]) -> list[str]:
@@ -237,6 +313,14 @@ def again(suite: Suite, before: Path, after: Path, names: list[str]) -> list[str
         return []
     expected, found = (outcomes(suite, copy, names, None) for copy in (before, after))
     return [name for name in names if expected.get(name) == "passed" != found.get(name)]
+
+
+def commit() -> str:
+    """The commit of the linter that makes the fixes."""
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(
+        asked, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def environment() -> dict[str, str]:

@@ -112,11 +112,12 @@ def _suites() -> Claims:
     }
     for row in packages:
         unsafe, closed = row["unsafe"], sum(row["closed"]["fixes"].values())
+        covered = f"{row['covered_percent']:.0f} %" if "covered_percent" in row else "–"
         yield (
             "explanation/fixes-measured.md",
-            f"| {row['name']} | {row['before']['passed']:,} | {closed} | "
-            f"{sum(unsafe['fixes'].values())} | {unsafe['executed_lines']} of "
-            f"{unsafe['changed_lines']} | {len(unsafe['no_longer_pass'])} |",
+            f"| {row['name']} | {row['before']['passed']:,} | {covered} | "
+            f"{closed} | {sum(unsafe['fixes'].values())} | {unsafe['executed_lines']} of "
+            f"{unsafe['changed_lines']} | {len(unsafe['no_longer_pass'])} | `{row['commit']}` |",
         )
     share = {variant: _executed(packages, variant) for variant in ("closed", "unsafe")}
     for sentence in (
