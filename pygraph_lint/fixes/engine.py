@@ -91,7 +91,7 @@ class _Places:
     def __init__(
         self, source: Source, findings: Sequence[Finding], without: frozenset[str]
     ) -> None:
-        self._file = File(source, FileQueries(source.tree, findings[0].view))
+        self._file = File(source, FileQueries(source.tree, findings[0].view, source.text))
         self._findings = findings
         self._without = without
         self._answers: dict[tuple[str, int], Fix] = {}
