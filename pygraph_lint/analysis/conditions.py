@@ -53,7 +53,7 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
     that is fixed.
     """
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        inner = truth(state, node.operand, kind)
+        inner = truth(state, node.operand, "branch.not" if kind == "branch.assert" else kind)
         return None if inner is None else not inner
     if isinstance(node, ast.BoolOp):
         return truth_of_all(state, node, kind)
@@ -96,7 +96,9 @@ def truth_of_all(state: State, node: ast.BoolOp, kind: str) -> bool | None:
     result: bool | None = conjunction
     halves = 0
     for operand in node.values:
-        static = truth(state, operand, kind)
+        # What an assert asks last is traced; what decides whether it is asked is a branch.
+        jumps = kind == "branch.assert" and operand is not node.values[-1]
+        static = truth(state, operand, "branch.if" if jumps else kind)
         if static is None:
             result = None
         elif static != conjunction:

@@ -104,13 +104,7 @@ def _warns_of_misuse(call: ast.expr) -> bool:
 
 def exec_assert(state: State, node: ast.Assert) -> None:
     plain = node.msg is None or isinstance(node.msg, ast.Constant)
-    if isinstance(node.test, ast.UnaryOp):
-        kind = "branch.not"
-    elif isinstance(node.test, ast.BoolOp) or not plain:
-        kind = "branch.if"
-    else:
-        kind = "branch.assert"
-    truth(state, node.test, kind)
+    truth(state, node.test, "branch.assert" if plain else "branch.if")
     if node.msg is not None:
         state.quiet += 1
         state.ev(node.msg)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 
@@ -94,6 +94,17 @@ _ALONE = {
     ),
 }
 _NUMPY = _broken("GB0294", "attempted to trace numpy function unsupported by PyTorch")
+_LONG_AS_VALUES_SAY = Form("break", "ok", "GB0036", "Dynamic shape operator")
+_NO_TENSOR_MADE = _broken("GB0208", "torch.* op returned non-Tensor")
+_VALUE_DECIDES = _broken("GB0033", "Data dependent operator")
+# What torch traces of numpy's functions, and where it then stops.
+_TRACED_NUMPY = {
+    **dict.fromkeys(
+        ("argwhere", "bincount", "flatnonzero", "nonzero", "unique"), _LONG_AS_VALUES_SAY
+    ),
+    **dict.fromkeys(("iscomplexobj", "isscalar", "ndim", "size"), _NO_TENSOR_MADE),
+    **dict.fromkeys(("corrcoef", "cov"), _VALUE_DECIDES),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +135,15 @@ def form_of(code: str, event: Event, torch: str | None) -> Form | None:
     if alone is not None:
         return alone
     if code == "PG507" and event.subject.startswith("numpy."):
-        return _NUMPY
+        return _TRACED_NUMPY.get(event.subject.removeprefix("numpy."), _NUMPY)
     table = _table()
     for key in (_alike(code, event), *keys(code, event)):
         recorded = table.forms.get(key)
         if recorded is not None:
-            return _form(table, _at(recorded, table.versions, torch))
+            form = _form(table, _at(recorded, table.versions, torch))
+            # The product of a shape is no tensor, and no graph can hold it.
+            product = event.subject == "numpy.prod"
+            return replace(form, fullgraph="error") if product else form
     return _of_all_forms(table, code, torch)
 
 

@@ -152,7 +152,7 @@ def _numbers(value: Any) -> Iterator[float]:
 
 def _is_in(figure: str, known: set[float]) -> bool:
     """Whether a known number, as it is or in the figure's unit, rounds to the figure."""
-    number = figure.split()[0].rstrip("%").replace(",", "")
+    number = figure.split()[0].rstrip("%x").replace(",", "")
     digits = len(number.partition(".")[2])
     scales = (1, 100, 0.001)  # a share as per cent; microseconds as milliseconds
     near = 0.5 * 10**-digits + 1e-9

@@ -168,3 +168,48 @@ def test_forms_that_torch_traces(line: str, compile: str) -> None:
     source += f"    def forward(self, x: torch.Tensor) -> torch.Tensor:\n        {line}\n"
     found = [each for each in lint_text(source) if each.code in ("PG202", "PG504")]
     assert [each.consequences["compile"] for each in found] == [compile]
+
+
+@pytest.mark.parametrize(
+    ("line", "fullgraph"),
+    [
+        ("x = x + float(np.sum(x.numpy()))", "ok"),
+        ("x = x[: np.cumsum([0, 1, x.shape[0]])[1]]", "ok"),
+        ("x = x[: np.prod(x.shape)]", "error"),
+        ("x = x + 1 if np.sum(x.numpy()) > 0 else x", "error"),
+        ("n = np.bincount(np.array([1, 2]))", "ok"),
+        ("n = np.digitize(np.array([1, 2]), np.array([1]))", "error"),
+    ],
+)
+def test_some_breaks_of_numpy_stay_in_a_whole_graph(line: str, fullgraph: str) -> None:
+    source = f"""
+import numpy as np
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        {line}
+        return x
+"""
+    found = [f for f in lint_text(source) if f.consequences["compile"] == "break"]
+    assert [f.consequences["fullgraph"] for f in found] == [fullgraph]
+
+
+@pytest.mark.parametrize(
+    ("line", "codes"),
+    [
+        ("assert flag and (x < 3).all()", ["PG304"]),
+        ("assert flag or (x < 3).all(), 'large'", ["PG304"]),
+        ("assert (x > 0).all() and (x < 3).all()", ["PG301", "PG304"]),
+        ("assert flag and not (x < 3).all()", ["PG301"]),
+        ("assert (x > 0).all() and (x < 3).all(), f'{flag}'", ["PG301", "PG301"]),
+    ],
+)
+def test_what_an_assert_asks_last_is_traced(line: str, codes: list[str]) -> None:
+    source = f"""
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor, flag: bool) -> torch.Tensor:
+        {line}
+        return x
+"""
+    assert [finding.code for finding in lint_text(source)] == codes
