@@ -5,6 +5,7 @@ surely ran before: of one file, from its syntax tree.
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
@@ -140,9 +141,9 @@ class FileDefinitions:
 
     @cached_property
     def _by_kind(self) -> dict[type[ast.AST], list[Any]]:
-        found: dict[type[ast.AST], list[Any]] = {}
+        found: dict[type[ast.AST], list[Any]] = defaultdict(list)
         for node in self.nodes:
-            found.setdefault(node.__class__, []).append(node)
+            found[node.__class__].append(node)
         return found
 
     @cached_property

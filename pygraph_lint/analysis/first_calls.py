@@ -83,8 +83,10 @@ def _outlives(state: State, place: ast.expr) -> bool:
         return state.is_self(place.value) or state.qualified(place) is not None
     if isinstance(place, ast.Subscript):
         return _is_kept(state, place.value)
+    if not isinstance(place, ast.Name) or not state.module.may_have("global"):
+        return False
     declared = (each for each in state.body.own if isinstance(each, ast.Global))
-    return isinstance(place, ast.Name) and any(place.id in each.names for each in declared)
+    return any(place.id in each.names for each in declared)
 
 
 def _is_kept(state: State, holder: ast.expr) -> bool:
