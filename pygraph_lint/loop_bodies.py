@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _Kept: TypeAlias = "tuple[Sequence[LoopBody], dict[str, LoopBody | None]]"
 
 # So many syntax trees are held while helpers are asked for.
-_READ = 4
+_READ = 20
 
 
 class LoopBodies:
@@ -68,8 +68,9 @@ class LoopBodies:
                 return NO_BODIES
             if not edited:
                 helpers = _Helpers(dict.fromkeys(bodies.helpers), partial(self._read, module))
-                helpers.is_new = True
+                helpers.is_new, helpers.every = True, bodies.helpers
                 bodies = bodies._replace(helpers=helpers)
+                self._hold(name)
         self._known[name] = (key, bodies)
         return bodies
 
@@ -77,14 +78,18 @@ class LoopBodies:
         """The helpers of a file, read once more."""
         from pygraph_lint.analysis.extract import helper_bodies
 
-        self._read_last = [*self._read_last[-_READ:], module.path]
-        if len(self._read_last) > _READ:
-            self._let_go(self._read_last.pop(0))
+        self._hold(module.path)
         try:
             text = decode(self._text(module.path)).text
             return helper_bodies(text, module.module, module.is_package, module.beside)
         except SourceError:
             return {}
+
+    def _hold(self, name: str) -> None:
+        """Hold the syntax tree of a file, and let go of that which is held longest."""
+        self._read_last.append(name)
+        if len(self._read_last) > _READ:
+            self._let_go(self._read_last.pop(0))
 
     def keep(self) -> None:
         """Write what was worked out to the cache, and let go of syntax trees."""

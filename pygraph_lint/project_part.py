@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from typing import NamedTuple, TypeAlias
 
 from pygraph_lint.analysis.unread import Unread
 from pygraph_lint.files.project import last_name
@@ -22,9 +24,34 @@ _WORD = re.compile(rb"\w+")
 _MEMBER = re.compile(rb"\.(\w+)")
 
 
+_Names: TypeAlias = "tuple[frozenset[bytes], frozenset[bytes]]"  # defined, told by their names
+
+
+def _calls_one(text: bytes, methods: frozenset[bytes]) -> bool:
+    """Whether a text calls one of some methods on another object than ``self``."""
+    if not methods:
+        return False
+    called = re.compile(rb"\.(?:" + b"|".join(map(re.escape, sorted(methods))) + rb")[ \t]*\(")
+    return any(not text.endswith(b"self", 0, each.start()) for each in called.finditer(text))
+
+
+def is_part(files: Collection[str], every: Collection[str]) -> bool:
+    """Whether some files are so few of all that the rest need not be read."""
+    return 3 * len(files) < len(every)
+
+
 def members(text: bytes) -> frozenset[bytes]:
     """The names of all attributes that a text has."""
     return frozenset(_MEMBER.findall(text))
+
+
+class Starts(NamedTuple):
+    """The ``files`` in which a call path to others may start, and further ``callers`` of these, of
+    which it is not known who calls them.
+    """
+
+    files: frozenset[str]
+    callers: frozenset[str]
 
 
 class Importers:
@@ -32,41 +59,67 @@ class Importers:
 
     Imports are compared by the last part of names, and what a package passes on by the names that a
     text has. A file may be too many. One is too few only where what imports the file is itself
-    imported from a package that passes it on.
+    imported from a package that passes it on. Files that call a method of the file on any object
+    count as importers, where its name alone may say which method is meant. Who imports these is
+    left out where it is most of the project: what such a file says of its calls is known then.
     """
 
-    def __init__(self, words: Mapping[str, frozenset[bytes]], text: Callable[[str], bytes]) -> None:
-        """``words`` are those of each file's imports, ``text`` gives the content of a path."""
+    def __init__(
+        self,
+        words: Mapping[str, frozenset[bytes]],
+        text: Callable[[str], bytes],
+        told: Callable[[str], frozenset[bytes]] = lambda _: frozenset(),
+    ) -> None:
+        """``words`` are those of each file's imports, ``text`` gives the content of a path, and
+        ``told`` the methods of a file that may be meant by their names alone.
+        """
         self._text = text
         self._words = words
-        self._found: dict[str, tuple[frozenset[bytes], frozenset[str]]] = {}
+        self._told = told
+        self._found: dict[str, tuple[_Names, Starts]] = {}
         self._by_word: dict[bytes, list[str]] = {}
         for name, found in words.items():
             for word in found:
                 self._by_word.setdefault(word, []).append(name)
 
-    def of(self, names: Iterable[str]) -> set[str]:
+    def of(self, names: Iterable[str]) -> Starts:
         """``names`` and the files that may import them, directly or through others."""
-        return set().union(*map(self._of_one, names))
+        found = [self._of_one(name) for name in names]
+        files, callers = (frozenset(chain.from_iterable(part)) for part in zip(*found, strict=True))
+        return Starts(files, callers - files)
 
-    def _of_one(self, given: str) -> frozenset[str]:
-        defined = frozenset(_DEFINED.findall(self._text(given)))
+    def _of_one(self, given: str) -> Starts:
+        names = defined, told = frozenset(_DEFINED.findall(self._text(given))), self._told(given)
         held = self._found.get(given)
-        if held is not None and held[0] == defined:
+        if held is not None and held[0] == names:
             return held[1]
-        reached, front = {given}, [given]
+        reached = self._reached({given, *self._through_packages(given, defined)}, given)
+        callers = set(self._callers(given, told)) - reached
+        for caller in sorted(callers):
+            wider = reached | self._reached({caller}, caller)
+            reached = wider if is_part(wider, self._words) else reached
+        found = Starts(frozenset(reached), frozenset(callers - reached))
+        self._found[given] = (names, found)
+        return found
+
+    def _reached(self, names: set[str], given: str) -> set[str]:
+        """Some files and those that import them by name, directly or through others. Of a package
+        other than the ``given`` one, what it passes on is looked for elsewhere.
+        """
+        reached, front = set(names), list(names)
         while front:
             name = front.pop()
             if name.endswith("__init__.py") and name != given:
-                continue  # what it passes on is looked for by name
-            new = set(self._by_word.get(last_name(name), ()))
-            if name == given:
-                new.update(self._through_packages(name, defined))
-            new -= reached
+                continue
+            new = set(self._by_word.get(last_name(name), ())) - reached
             reached |= new
             front += new
-        self._found[given] = (defined, frozenset(reached))
-        return self._found[given][1]
+        return reached
+
+    def _callers(self, given: str, methods: frozenset[bytes]) -> list[str]:
+        """The other files that call one of some methods on any object."""
+        others = (name for name in self._words if name != given) if methods else ()
+        return [name for name in others if _calls_one(self._text(name), methods)]
 
     def edited(self, before: bytes, after: bytes) -> None:
         """Forget what depends on the attributes in a file's text, which has changed; the words of
@@ -74,8 +127,9 @@ class Importers:
         """
         old, new = members(before), members(after)
         moved = _FROM.findall(before) != _FROM.findall(after)
-        for given, (defined, _) in list(self._found.items()):
-            if moved or defined.isdisjoint(old) != defined.isdisjoint(new):
+        for given, ((defined, told), _) in list(self._found.items()):
+            uses = defined.isdisjoint(old) != defined.isdisjoint(new)
+            if moved or uses or _calls_one(before, told) != _calls_one(after, told):
                 del self._found[given]
 
     def _through_packages(self, name: str, defined: frozenset[bytes]) -> Iterator[str]:
@@ -189,6 +243,6 @@ class Basis:
     """
 
     matter: frozenset[str]
-    starts: frozenset[str]
+    starts: Starts
     read: Mapping[str, bytes]
     unread: UnreadFiles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -20,7 +20,7 @@ from pygraph_lint.findings import Finding
 from pygraph_lint.fixes.offers import Fixes, Offers
 from pygraph_lint.loop_bodies import LoopBodies
 from pygraph_lint.outcomes import Outcome, finding_of
-from pygraph_lint.project_part import Basis, Importers, UnreadFiles
+from pygraph_lint.project_part import Basis, Importers, Starts, UnreadFiles, is_part
 from pygraph_lint.records import Record, Task, record_key
 from pygraph_lint.rules.catalogue import Rule
 
@@ -298,7 +298,8 @@ class Project:
         linked = [name for name in names if name in matter]
         wider = [name for name in map(self.relative, among) if name in matter]
         starts = self._starts(wider or linked, matter, options)
-        self._read_records([*(starts or matter if linked else ()), *alone], matter)
+        needed = () if not linked else matter if starts is None else starts.files
+        self._read_records([*needed, *alone], matter)
         outcomes: dict[str, Outcome] = {}
         to_check = []
         for name in names:
@@ -311,38 +312,38 @@ class Project:
             else:
                 to_check.append(name)
         if to_check:
-            check = self._check_part(starts, matter) if starts else self._check_linked
+            check = self._check_linked if starts is None else self._check_part(starts, matter)
             for name, findings in check(to_check, options):
                 outcomes[name] = Outcome(findings, self._records[name][1].directives)
-                if starts and len(to_check) == 1:
+                if starts is not None and len(to_check) == 1:
                     self._kept[name, options] = (self._bases[name], outcomes[name])
         return outcomes
 
     def _starts(
         self, names: Sequence[str], matter: frozenset[str], options: Options
-    ) -> frozenset[str]:
-        """The files in which a call path to one of ``names`` may start, where these are so few that
-        the rest need not be read; empty where all have to be.
+    ) -> Starts | None:
+        """Where a call path to one of ``names`` may start, if these are so few files that the rest
+        need not be read; None where all have to be.
         """
         if not names or len(names) > _FEW or len(matter) < _MANY or options.entry_points:
-            return frozenset()
+            return None
         if self._importers is None:
             words = {name: one.words for name, one in self._known.items() if name in matter}
-            self._importers = Importers(words, self._text)
+            self._importers = Importers(words, self._text, self._told)
         found = self._importers.of(names)
-        return frozenset(found) if 3 * len(found) < len(matter) else frozenset()
+        return found if is_part(found.files, matter) else None
 
     def _check_part(
-        self, starts: frozenset[str], matter: frozenset[str]
+        self, starts: Starts, matter: frozenset[str]
     ) -> Callable[[Sequence[str], Options], list[tuple[str, tuple[Finding, ...]]]]:
         """A function that checks files by reading only what can change their findings."""
         from pygraph_lint.analysis.link import link
 
         paths = {self._modules[name][0]: name for name in matter}
-        within = frozenset(self._modules[name][0] for name in starts)
+        within = frozenset(self._modules[name][0] for name in starts.files)
 
         def check(names: Sequence[str], options: Options) -> list[tuple[str, tuple[Finding, ...]]]:
-            read = set(starts)
+            read = {*starts.files, *starts.callers}
             for name in names:
                 read |= matter.intersection(self._bases[name].read if name in self._bases else ())
             while True:
@@ -379,6 +380,17 @@ class Project:
                 for word in self._known[name].methods:
                     self._methods.setdefault(word, []).append(name)
         return self._methods.get(method.encode(errors="surrogateescape"), ())
+
+    def _told(self, name: str) -> frozenset[bytes]:
+        """The methods of a file that a call may mean by their names alone."""
+        from pygraph_lint.analysis.by_name import may_be_told
+
+        def having(method: str) -> Iterator[str]:
+            files = self._relevant().intersection(self._definers(method))
+            return (self._modules[each][0] for each in files)
+
+        words = {each: each.decode(errors="surrogateescape") for each in self._known[name].methods}
+        return frozenset(each for each, word in words.items() if may_be_told(word, having(word)))
 
     def _text(self, name: str) -> bytes:
         """A file's bytes; none where it cannot be read any more."""

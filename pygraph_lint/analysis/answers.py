@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 from pygraph_lint.analysis.names import FunctionNode, Names
-from pygraph_lint.analysis.nodes import last_part, receiver, walk
+from pygraph_lint.analysis.nodes import Body, last_part, receiver, walk
 from pygraph_lint.analysis.statement_graph import parameters
 
 _OF_WEIGHTS = ("parameters", "named_parameters", "named_buffers", "state_dict")
 _CACHES = ("functools.lru_cache", "functools.cache")
+
+
+def may_cache(names: Names) -> bool:
+    """Whether a file imports anything that caches functions."""
+    return any(
+        (each or "").startswith("functools") for each in (*names.bindings.values(), names.star)
+    )
 
 
 def is_memoised(node: FunctionNode, owner: ast.ClassDef | None, names: Names) -> bool:
@@ -30,22 +38,26 @@ def is_memoised(node: FunctionNode, owner: ast.ClassDef | None, names: Names) ->
     )
 
 
-def gets_modules(method: FunctionNode) -> bool:
-    """Whether a method gets modules and nothing else, by their annotations or as it asks for their
-    weights: it keeps averages of these, say.
+def gets_modules(method: FunctionNode, body: Body, may_have: Callable[[str], bool]) -> bool:
+    """Whether a method with this body gets modules and nothing else, by their annotations or as it
+    asks for their weights: it keeps averages of these, say. ``may_have`` says of a part whether the
+    text of the file may have it.
     """
-    given = [each.arg for each in parameters(method)[1:]]
-    asked = {
-        each.id
-        for node in walk(method)
-        if isinstance(each := receiver(node, _OF_WEIGHTS), ast.Name)
-    }
-    asked |= {
+    given = parameters(method)[1:]
+    if not given:
+        return False
+    rest = {
         each.arg
-        for each in parameters(method)
-        if each.annotation is not None and last_part(each.annotation) == "Module"
+        for each in given
+        if each.annotation is None or last_part(each.annotation) != "Module"
     }
-    return bool(given) and asked.issuperset(given)
+    if not rest or not any(map(may_have, _OF_WEIGHTS)):
+        return not rest
+    return rest.issubset(
+        each.id
+        for node in body.nodes
+        if node.__class__ is ast.Call and isinstance(each := receiver(node, _OF_WEIGHTS), ast.Name)
+    )
 
 
 def _caches(node: ast.expr, names: Names) -> bool:

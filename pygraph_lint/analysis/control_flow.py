@@ -100,14 +100,19 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     saved_guards, state.guards = state.guards, guards
     state.env = dict(state.env)
     narrow(state, node.test, outcome)
-    error = bool(body) and isinstance(body[-1], ast.Raise)
-    rare = error or tests_empty(state, node.test, outcome) or _is_without_device(node, outcome)
+    if not body:
+        state.guards = saved_guards
+        return False
+    broken = tests_broken(state, node.test, outcome)
+    rare = isinstance(body[-1], ast.Raise)
     rare = (
-        rare or _is_for_watching(node.test, outcome) or _is_for_wrong_numbers(state, node, outcome)
+        rare or tests_empty(state, node.test, outcome) or _is_without_device(state, node, outcome)
     )
+    rare = rare or _is_for_watching(node.test, outcome)
+    rare = rare or broken or _only_tells(state, node, outcome)
     half = outcome and tests_half(state, node.test)
     host = tests_host(state, node.test, outcome)
-    odd = host or tests_broken(state, node.test, outcome)
+    odd = host or broken
     state.quiet += rare
     state.half += half
     state.on_host += host
@@ -123,17 +128,14 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     return ended
 
 
-def _is_for_wrong_numbers(state: State, node: ast.If, outcome: bool) -> bool:
-    """Whether an arm is for numbers that are not meant to be: NaN, or what it warns of. The test
-    itself, which reads a tensor, runs on every call.
+def _only_tells(state: State, node: ast.If, outcome: bool) -> bool:
+    """Whether an arm is for numbers that are not meant to be, as it warns of them. The test itself,
+    which reads a tensor, runs on every call.
     """
     body = node.body if outcome else node.orelse
-    if not body:
-        return False
-    if tests_broken(state, node.test, outcome):
-        return True
-    usual = tests_broken(state, node.test, not outcome)
-    tells = begins_with_warning(body) or (only_tells(body) and not usual)
+    tells = begins_with_warning(body) or (
+        only_tells(body) and not tests_broken(state, node.test, not outcome)
+    )
     return tells and _reads_tensor(state, node.test)
 
 
@@ -164,13 +166,15 @@ def _is_for_watching(test: ast.expr, outcome: bool) -> bool:
 _WATCHING = re.compile(r"(^|_)(verbose|debug|profile|profiling|record_\w*stats)(_|$)")
 
 
-def _is_without_device(node: ast.If, outcome: bool) -> bool:
+def _is_without_device(state: State, node: ast.If, outcome: bool) -> bool:
     """Whether one arm of an if statement is for programs without a device: the other one has calls
     of ``.cuda()``.
     """
     arms = node.body, node.orelse
     this, other = arms if outcome else arms[::-1]
-    return bool(node.orelse) and _moves_to_cuda(other) and not _moves_to_cuda(this)
+    if not node.orelse or not state.module.may_have("cuda"):
+        return False
+    return _moves_to_cuda(other) and not _moves_to_cuda(this)
 
 
 def _moves_to_cuda(body: list[ast.stmt]) -> bool:

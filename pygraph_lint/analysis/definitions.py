@@ -5,7 +5,8 @@ surely ran before: of one file, from its syntax tree.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -140,9 +141,9 @@ class FileDefinitions:
 
     @cached_property
     def _by_kind(self) -> dict[type[ast.AST], list[Any]]:
-        found: dict[type[ast.AST], list[Any]] = {}
+        found: dict[type[ast.AST], list[Any]] = defaultdict(list)
         for node in self.nodes:
-            found.setdefault(node.__class__, []).append(node)
+            found[node.__class__].append(node)
         return found
 
     @cached_property
@@ -233,6 +234,16 @@ class FileDefinitions:
         """The reads that may see a definition, in source order."""
         loads = self._loads.get(definition.name, ())
         return [load for load in loads if definition in self.reaching(load)]
+
+    def asked_for(self, definition: Definition, attributes: Container[str]) -> bool:
+        """Whether a read that may see a definition asks for one of some attributes."""
+        above = self.parents
+        return any(
+            isinstance(parent := above[load], ast.Attribute)
+            and parent.attr in attributes
+            and definition in self.reaching(load)
+            for load in self._loads.get(definition.name, ())
+        )
 
     def definition_at(self, node: ast.AST) -> Definition | None:
         """The definition made by a ``Name`` that is stored to, or by an alias."""

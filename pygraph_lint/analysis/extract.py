@@ -56,6 +56,7 @@ def extract(
         tree = parse(text, beside)
         kind = Module if kept is None else WatchedModule
         file = kind(tree, path, module, is_package, sinks)
+        file.text = text
         facts = file.facts
         facts.beside = beside
         if kept is not None:
@@ -89,8 +90,9 @@ def _place_by_characters(facts: ModuleFacts, text: str) -> None:
     """Have spans count characters, where those of the syntax tree count bytes."""
     convert = _to_characters(text)
     for name, function in facts.functions.items():
-        events, calls = map(convert, function.events), map(convert, function.calls)
-        facts.functions[name] = replace(function, events=[*events], calls=[*calls])
+        events, calls = [*map(convert, function.events)], [*map(convert, function.calls)]
+        if events != function.events or calls != function.calls:
+            facts.functions[name] = replace(function, events=events, calls=calls)
     facts.capture_events = [convert(event) for event in facts.capture_events]
     facts.loaders = [convert(event) for event in facts.loaders]
 

@@ -52,14 +52,15 @@ def _ending(state: State, test: ast.expr, holds: bool) -> _Ending | None:
     if isinstance(test, ast.Compare):
         listed = isinstance(test.ops[0], ast.NotIn if holds else ast.In) and len(test.ops) == 1
         kept = test.comparators[0]
-        written = ast.unparse(ast.Subscript(kept, test.left))
-        return _Ending(written) if listed and _is_kept(state, kept) else None
+        if not listed or not _is_kept(state, kept):
+            return None
+        return _Ending(ast.unparse(ast.Subscript(kept, test.left)))
     if isinstance(test, ast.Call) and len(test.args) == 2 and not holds:
         holder, name = test.args
         if state.qualified(test.func) != "builtins.hasattr" or not isinstance(name, ast.Constant):
             return None
         return _of_missing(state, ast.Attribute(holder, str(name.value)))
-    return _Ending(ast.unparse(test), not holds) if _outlives(state, test) else None
+    return _Ending(_written(test), not holds) if _outlives(state, test) else None
 
 
 def _of_missing(state: State, place: ast.expr) -> _Ending | None:
@@ -68,7 +69,12 @@ def _of_missing(state: State, place: ast.expr) -> _Ending | None:
         made_anew = state.is_self(place.value) and not state.module.is_lasting(state.owner)
         if made_anew or state.module.is_unset(place.attr):
             return None
-    return _Ending(ast.unparse(place)) if _outlives(state, place) else None
+    return _Ending(_written(place)) if _outlives(state, place) else None
+
+
+def _written(node: ast.expr) -> str:
+    """An expression as text."""
+    return dotted(node) or ast.unparse(node)
 
 
 def _outlives(state: State, place: ast.expr) -> bool:
@@ -77,8 +83,10 @@ def _outlives(state: State, place: ast.expr) -> bool:
         return state.is_self(place.value) or state.qualified(place) is not None
     if isinstance(place, ast.Subscript):
         return _is_kept(state, place.value)
+    if not isinstance(place, ast.Name) or not state.module.may_have("global"):
+        return False
     declared = (each for each in state.body.own if isinstance(each, ast.Global))
-    return isinstance(place, ast.Name) and any(place.id in each.names for each in declared)
+    return any(place.id in each.names for each in declared)
 
 
 def _is_kept(state: State, holder: ast.expr) -> bool:
@@ -108,11 +116,11 @@ def _ends(state: State, ending: _Ending, node: ast.AST) -> bool:
         name = node.args[0] if len(node.args) > 1 else None
         if not node.func.attr.startswith("register_") or not isinstance(name, ast.Constant):
             return False
-        written = f"{ast.unparse(node.func.value)}.{name.value!s}"
+        written = f"{_written(node.func.value)}.{name.value!s}"
         return ending.flag is None and written == ending.place
     if not isinstance(node, ast.Assign):
         return False
     constant = isinstance(node.value, ast.Constant)
     value = node.value.value if isinstance(node.value, ast.Constant) else None
     fits = value is ending.flag if ending.flag is not None else not constant or value is not None
-    return fits and any(ast.unparse(each) == ending.place for each in node.targets)
+    return fits and any(_written(each) == ending.place for each in node.targets)

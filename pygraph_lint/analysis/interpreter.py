@@ -118,14 +118,16 @@ def run_function(
     facts.named_only = tuple(argument.arg for argument in node.args.kwonlyargs)
     _read_decorators(module, node, facts)
     facts.keeps_answer = not owner and keeps_answer(node, module.names)
-    facts.memoised = is_memoised(node, module.class_nodes.get(owner), module.names)
-    facts.of_modules = bound and gets_modules(node)
+    facts.memoised = module.may_cache and is_memoised(
+        node, module.class_nodes.get(owner), module.names
+    )
+    body = Body(node.body)
+    facts.of_modules = bound and gets_modules(node, body, module.may_have)
     ordered = [*node.args.posonlyargs, *node.args.args]
     self_name = ordered[0].arg if bound and ordered else ""
     env = dict(closure or {})
     if self_name:
         env[self_name] = Value(v.CALLABLE if "classmethod" in marks else v.INSTANCE, cls=owner)
-    body = Body(node.body)
     env |= bind_parameters(module, facts, node, self_name, body)
     state = State(module, facts, env, handlers, "" if "classmethod" in marks else self_name)
     _note_parameters(state, node)

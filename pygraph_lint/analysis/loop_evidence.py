@@ -208,16 +208,11 @@ class LoopEvidence:
 
     def is_mapping(self, definition: Definition) -> bool:
         """Whether methods of mappings are called on what a definition gives."""
-        parents = map(self._queries.parent, self._queries.uses(definition))
-        return any(
-            isinstance(each, ast.Attribute) and each.attr in ("items", "values", "keys")
-            for each in parents
-        )
+        return self._queries.definitions.asked_for(definition, ("items", "values", "keys"))
 
     def reads_item(self, definition: Definition) -> bool:
         """Whether ``.item()`` is called on what a definition gives."""
-        parents = map(self._queries.parent, self._queries.uses(definition))
-        return any(isinstance(each, ast.Attribute) and each.attr == "item" for each in parents)
+        return self._queries.definitions.asked_for(definition, ("item",))
 
     @cached_property
     def buffers(self) -> set[tuple[ast.ClassDef | None, object]]:

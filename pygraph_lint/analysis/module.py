@@ -10,6 +10,7 @@ from functools import cached_property
 from pygraph_lint.analysis import ops, torch_version
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.annotations import alias_values, annotated
+from pygraph_lint.analysis.answers import may_cache
 from pygraph_lint.analysis.literals import asks_for_none
 from pygraph_lint.analysis.model import ClassFacts, ModuleFacts, Sinks
 from pygraph_lint.analysis.names import FunctionNode, Names, imports_of, module_statements
@@ -48,6 +49,8 @@ class Module:
         self.facts.bindings = {key: target for key, target in self.bindings.items() if target}
         self.facts.types = alias_values(self.names)
         self.done: set[str] = set()  # functions that were run
+        self.text: str | None = None  # where it is known: for a look before the costly ones
+        self._parts: dict[str, bool] = {}
         self._rebound: dict[str, frozenset[str]] = {}
         self._lineages: dict[str, list[ClassFacts]] = {}
         self._collect_values()
@@ -65,6 +68,20 @@ class Module:
     def nodes(self) -> list[ast.AST]:
         """Every node of the file, nearest to the module first."""
         return walk(self.tree)
+
+    def may_have(self, part: str) -> bool:
+        """Whether the text of the file has a part; where no text is known it may."""
+        if self.text is None:
+            return True
+        found = self._parts.get(part)
+        if found is None:
+            found = self._parts[part] = part in self.text
+        return found
+
+    @cached_property
+    def may_cache(self) -> bool:
+        """Whether the file imports anything that caches functions."""
+        return may_cache(self.names)
 
     def _collect(self, body: list[ast.stmt], prefix: str, owner: str) -> Iterator[Definition]:
         """Functions and methods at import level, classes noted on the way."""
@@ -298,18 +315,19 @@ class Module:
 
     @cached_property
     def _unset(self) -> frozenset[str]:
+        found = [*statements(self.tree.body)]
         made = {
-            id(each)
-            for node in self.nodes
-            if isinstance(node, ast.FunctionDef) and node.name == "__init__"
-            for each in walk(node)
+            each
+            for node in found
+            if node.__class__ is ast.FunctionDef and node.name == "__init__"
+            for each in statements(node.body)
         }
         stores: list[ast.expr] = []
-        for node in self.nodes:
+        for node in found:
             if isinstance(node, ast.Delete):
                 stores += node.targets
             elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-                stores += node.targets if node.value.value is None and id(node) not in made else ()
+                stores += node.targets if node.value.value is None and node not in made else ()
         return frozenset(each.attr for each in stores if isinstance(each, ast.Attribute))
 
     def set_attribute(self, owner: str, name: str, value: Value) -> None:

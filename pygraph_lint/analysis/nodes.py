@@ -124,7 +124,15 @@ def parents_below(root: ast.AST) -> dict[ast.AST, ast.AST]:
     front = [root]
     add = front.append
     for node in front:
-        for name in _FIELDS[node.__class__]:
+        kind = node.__class__
+        if kind is ast.Name or kind is ast.Constant:
+            continue
+        if kind is ast.Attribute:
+            value = node.value  # type: ignore[attr-defined]
+            found[value] = node
+            add(value)
+            continue
+        for name in _FIELDS[kind]:
             value = getattr(node, name)
             if value.__class__ is not list:
                 if value is not None:
@@ -146,6 +154,15 @@ def statements(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:
         yield node
         for name in _BLOCK_FIELDS[node.__class__]:
             stack += getattr(node, name)
+
+
+def statements_by_depth(body: Iterable[ast.stmt]) -> list[ast.AST]:
+    """The same in the order of ``walk``."""
+    found: list[ast.AST] = [*body]
+    for node in found:
+        for name in _BLOCK_FIELDS[node.__class__]:
+            found += getattr(node, name)
+    return found
 
 
 def span_of(node: ast.AST) -> Span:

@@ -7,7 +7,7 @@ looked at, until it is asked for a function that has one of them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pygraph_lint.analysis.call_graph import targets
 from pygraph_lint.analysis.model import Call, FunctionFacts
@@ -24,6 +24,7 @@ class OutsideCalls:
         self._program = program
         self._calls: list[Call] = []
         self._by_word: dict[str, list[int]] = defaultdict(list)
+        self._reached: dict[str, dict[str, list[int]]] = {}
         for call in (call for each in functions for call in each.calls if call.how in CALLING):
             for word in set(_words(call)):
                 self._by_word[word].append(len(self._calls))
@@ -37,10 +38,18 @@ class OutsideCalls:
         """Those that may reach a function, with all that they may reach, in order."""
         words = set(self._words_for(function))
         words |= {alias for word in words for alias in self._aliases.get(word, ())}
-        for place in sorted({n for word in words for n in self._by_word.get(word, ())}):
-            found = targets(self._program, self._calls[place])
-            if function in found:
-                yield self._calls[place], found
+        for place in sorted({n for word in words for n in self._reaching(word).get(function, ())}):
+            yield self._calls[place], targets(self._program, self._calls[place])
+
+    def _reaching(self, word: str) -> Mapping[str, Sequence[int]]:
+        """The calls that have a word, by the functions that they may reach."""
+        known = self._reached.get(word)
+        if known is None:
+            known = self._reached[word] = defaultdict(list)
+            for place in self._by_word.get(word, ()):
+                for function in targets(self._program, self._calls[place]):
+                    known[function].append(place)
+        return known
 
     def _words_for(self, function: str) -> Iterator[str]:
         name, facts = _last(function), self._program.functions[function]

@@ -46,6 +46,7 @@ _BINDING_NOTHING = frozenset(ast.expr.__subclasses__()) - {
 }
 _WITH_VALUE = (ast.Assign, ast.Expr, ast.Return)
 _MADE_ON_HOST = frozenset(f"torch.{name}" for name in ops.FACTORIES | ops.FROM_DATA)
+_COMPREHENSIONS = frozenset((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
 _TELLING = frozenset((ast.Assign, ast.Attribute, ast.Call, ast.Subscript))
 
 
@@ -176,7 +177,7 @@ def _hidden(nodes: list[ast.AST], names: set[str]) -> set[ast.AST]:
     """The nodes of comprehensions that bind one of ``names`` themselves."""
     found: set[ast.AST] = set()
     for node in nodes:
-        for each in getattr(node, "generators", ()):
+        for each in node.generators if node.__class__ in _COMPREHENSIONS else ():  # type: ignore[attr-defined]
             bound = (part.id for part in walk(each.target) if isinstance(part, ast.Name))
             if not names.isdisjoint(bound):
                 found.update(walk(node))

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import chain
 
 from pygraph_lint.analysis import ops
+from pygraph_lint.analysis.by_name import are_in_few_folders
 from pygraph_lint.analysis.exports import private_names
 from pygraph_lint.analysis.model import Call, ClassFacts, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.passed import objects_of
@@ -18,7 +19,6 @@ from pygraph_lint.analysis.values import Value
 
 _MAX_PARTS = 14
 _FEW = 3  # classes with a method of one name
-_FOLDERS = 8  # with a method of one name
 
 
 class Program:
@@ -433,11 +433,9 @@ class Program:
     def _in_few_folders(self, name: str) -> list[str]:
         """The methods of a name; none where the files of many folders have one."""
         found, left_out = self.methods_by_name.get(name, []), self._unread.defining(name)
-        if len(found) + len(left_out) > _FOLDERS:
-            facts = filter(None, map(self.module_of, found))
-            modules = {each.module for each in facts}.union(left_out)
-            if len({module.rpartition(".")[0] for module in modules}) > _FOLDERS:
-                return []
+        facts = filter(None, map(self.module_of, found))
+        if not are_in_few_folders({each.module for each in facts}.union(left_out)):
+            return []
         self.missing.update(left_out)
         return found
 

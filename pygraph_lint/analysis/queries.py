@@ -37,8 +37,12 @@ class FileQueries:
     ``believed``: what answers rested on without proof, or could have, since it was last cleared.
     """
 
-    def __init__(self, tree: ast.Module, view: ProjectView | None = None) -> None:
+    def __init__(
+        self, tree: ast.Module, view: ProjectView | None = None, text: str | None = None
+    ) -> None:
+        """``text`` spares looks at the tree, where it is given."""
         self.tree = tree
+        self._text = text
         self.view = view if view is not None else ProjectView()
         self.definitions = FileDefinitions(tree)
         self._meanings: dict[ast.Name, str | None] = {}
@@ -198,7 +202,8 @@ class FileQueries:
 
     @cached_property
     def _recording(self) -> recording.Recording:
-        return recording.Recording(self.tree, self.view.module, self.view.is_package)
+        name, is_package = self.view.module, self.view.is_package
+        return recording.Recording(self.tree, name, is_package, self._text)
 
     def _recorded(self, node: ast.AST) -> recording.Recorded:
         return self._recording.around((node, *self.path(node)))

@@ -44,8 +44,9 @@ class Recording:
     deeply nested code is left out.
     """
 
-    def __init__(self, tree: ast.Module, name: str, is_package: bool) -> None:
+    def __init__(self, tree: ast.Module, name: str, is_package: bool, text: str | None) -> None:
         module = Module(tree, "", name, is_package, Sinks())
+        module.text = text
         self._recorded = Recorded()
         self.functions = module.done  # those that were run so far
         self._names: dict[ast.AST, str] = {node: name for name, node, _ in module.functions}
@@ -78,7 +79,7 @@ def _recording(recorded: Recorded) -> Handlers:
     expressions = {kind: _noting(handler, recorded) for kind, handler in EXPRESSIONS.items()}
     kinds = (kind for kind in ast.stmt.__subclasses__())
     statements = {kind: _announcing(STATEMENTS.get(kind), recorded) for kind in kinds}
-    return Handlers(expressions, statements)
+    return Handlers(expressions, statements, keeps_calls=False)
 
 
 def _noting(

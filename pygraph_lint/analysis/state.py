@@ -41,11 +41,13 @@ _EVIDENT = {
 class Handlers(NamedTuple):
     """What evaluates each kind of expression, and what runs each kind of statement.
 
-    A statement handler returns True where no path reaches the statement behind it.
+    A statement handler returns True where no path reaches the statement behind it. ``keeps_calls``
+    says whether anybody asks for the calls of a run.
     """
 
     expressions: Mapping[type[ast.expr], Callable[[State, ast.expr], Value]]
     statements: Mapping[type[ast.stmt], Callable[[State, ast.stmt], bool | None]]
+    keeps_calls: bool = True
 
 
 @dataclass(slots=True)
@@ -217,7 +219,7 @@ class State:
         self, how: str, target: str, name: str, node: ast.AST, site: CallSite | None = None
     ) -> None:
         """Record an edge of the call graph."""
-        if self.quiet:
+        if self.quiet or not self.handlers.keeps_calls:
             return
         span = span_of(node)
         key = (how, target, name, span.line, span.column)

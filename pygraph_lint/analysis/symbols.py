@@ -24,14 +24,7 @@ def constant(value: object) -> Value:
 def symbol(need: Need, why: str, extra: int = 0) -> Value:
     """A value that is a tensor if ``need`` is confirmed."""
     device = v.ANYWHERE if need.kind == "return" else v.ON_DEVICE
-    return Value(
-        v.TENSOR | v.UNKNOWN | extra,
-        device=device,
-        flags=v.SYMBOL,
-        needs=(need,),
-        why=why,
-        home=need,
-    )
+    return v.resting_on(need, v.TENSOR | v.UNKNOWN | extra, device, why)
 
 
 def is_symbol(value: Value) -> bool:
@@ -56,8 +49,9 @@ def extend(value: Value, step: str) -> Value:
     """The element, attribute or call result ``step`` of a symbol."""
     if not value.needs or value.needs[0].name.count("|") > 3:
         return v.UNKNOWN_VALUE
-    need = value.needs[0]
-    return symbol(need._replace(name=f"{need.name}|{step}"), value.why)
+    of = value.needs[0]
+    need = Need(of.kind, of.owner, f"{of.name}|{step}", of.choices, of.site, of.tests)
+    return symbol(need, value.why)
 
 
 def as_made(value: Value, other: Value) -> Value:

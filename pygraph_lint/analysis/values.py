@@ -161,6 +161,13 @@ def tensor(
     )
 
 
+def resting_on(need: Need, kinds: int, device: int, why: str) -> Value:
+    """What ``need`` names: of these kinds if it is confirmed."""
+    return _new(
+        Value, (kinds, "", device, -1, SYMBOL, (need,), None, None, "", None, why, None, need)
+    )
+
+
 def sequence(items: list[Value]) -> Value:
     """A tuple or list of known length."""
     if len(items) > _MAX_ITEMS:

@@ -41,7 +41,7 @@ def traces_whole(text: str, file: Module) -> bool:
     nothing but torch, only that function is.
     """
     asks = any(each in text for each in _SETTINGS) and _ASKING.search(text) is not None
-    scripts = "torch.jit" in text or "jit.script" in text
+    scripts = "jit.script" in text or "from torch.jit" in text
     exports = "export" in text and any(each in text for each in _PARTS_OF_PACKAGES)
     exports = exports and all(each.search(text) for each in (_NAMED, _PACKAGES))
     nodes = file.nodes if asks or scripts or exports else []

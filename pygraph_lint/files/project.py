@@ -113,12 +113,13 @@ def beside(
     own = PurePosixPath(relative).parent
     folders = [PurePosixPath(), *own.parents[:-1]]
     folders.insert(len(folders) if str(own) in packages else 0, own)
+    prefixes = ["" if str(each) == "." else f"{each}/" for each in folders]
     found = []
     for word in sorted(words):
         name = word.decode(errors="surrogateescape")
         if name in sys.stdlib_module_names or name in _NEVER_BESIDE:
             continue
-        whole = next((known[path] for each in folders if (path := str(each / name)) in known), name)
+        whole = next((known[path] for each in prefixes if (path := each + name) in known), name)
         if whole != name:
             found.append((name, whole))
     return tuple(found)
@@ -132,7 +133,7 @@ _IMPORT = re.compile(rb"\bimport\b")
 _FROM = re.compile(rb"[ \t]*from[ \t]*(\.*)[ \t]*([\w.]*)[ \t]*\Z")
 _NAMES = re.compile(rb"[ \t\\\r\n]*\(([^)]*)\)|((?:[^\r\n#\\]|\\\r?\n)*)")
 _WORD = re.compile(rb"[^\W\d]\w*")
-_METHOD = re.compile(rb"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)\(\s*(?:self|cls)\b", re.MULTILINE)
+_METHOD = re.compile(rb"\n[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)\(\s*(?:self|cls)\b")
 
 
 def says_torch(data: bytes) -> bool:

@@ -123,11 +123,15 @@ def leave_out(site: Site, nodes: Iterable[ast.AST], known: bool = True) -> None:
 
 def stay_unseen(site: Site) -> None:
     """State that nobody looks at functions or frames."""
-    may_inspect = any(word in site.source.text for word in _INSPECTING)
-    inspected = may_inspect and _is_inspected(site.ask.definitions)
+    inspected = _may_inspect(site.source.text) and _is_inspected(site.ask.definitions)
     closed = site.finding.view.closed and not inspected
     reason = "inspect, stack frames and warnings see the decorator's wrapper"
     site.safe_only_if("inspected", closed, reason)
+
+
+@lru_cache(maxsize=1)
+def _may_inspect(text: str) -> bool:
+    return any(word in text for word in _INSPECTING)
 
 
 @lru_cache(maxsize=1)
@@ -137,6 +141,7 @@ def _is_inspected(file: FileDefinitions) -> bool:
 
 def forget() -> None:
     """Let go of a file, once all its findings have been looked at."""
+    _may_inspect.cache_clear()
     _is_inspected.cache_clear()
 
 

@@ -6,7 +6,7 @@ import ast
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -42,11 +42,15 @@ def _is_rewrite(each: Any, module: ModuleType) -> bool:
 
 # Where several serve a rule: the first one that is safe, else the first that is unsafe.
 REWRITES: tuple[Rewrite, ...] = tuple(sorted(_found(), key=lambda each: (each.order, each.name)))
+_OF_RULES: Mapping[str, Sequence[Rewrite]] = {
+    code: [each for each in REWRITES if code in each.codes]
+    for code in {code for each in REWRITES for code in each.codes}
+}
 
 
-def _serving(finding: Finding) -> list[Rewrite]:
+def _serving(finding: Finding) -> Sequence[Rewrite]:
     """The rewrites that serve a finding's rule."""
-    return [each for each in REWRITES if finding.code in each.codes]
+    return _OF_RULES.get(finding.code, ())
 
 
 def fix_text(
@@ -91,7 +95,7 @@ class _Places:
     def __init__(
         self, source: Source, findings: Sequence[Finding], without: frozenset[str]
     ) -> None:
-        self._file = File(source, FileQueries(source.tree, findings[0].view))
+        self._file = File(source, FileQueries(source.tree, findings[0].view, source.text))
         self._findings = findings
         self._without = without
         self._answers: dict[tuple[str, int], Fix] = {}

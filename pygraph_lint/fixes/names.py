@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import lru_cache
 
-from pygraph_lint.analysis.nodes import children, dotted, walk
+from pygraph_lint.analysis.nodes import children, dotted, statements_by_depth, walk
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, parameters
 
 
@@ -65,7 +65,7 @@ def stored(owner: ast.ClassDef, place: str) -> list[ast.expr]:
 def _stored(owner: ast.ClassDef) -> dict[str, list[ast.expr]]:
     """What a class assigns, by the text of the target."""
     found: dict[str, list[ast.expr]] = {}
-    for node in walk(owner):
+    for node in statements_by_depth(owner.body):
         if isinstance(node, ast.Assign):
             for place in {dotted(each) or ast.unparse(each) for each in node.targets}:
                 found.setdefault(place, []).append(node.value)

@@ -273,8 +273,8 @@ def test_importers_are_found_through_files_and_by_name_through_packages() -> Non
     texts["pkg/a.py"] = b"class Model: ..."
     texts |= {"d.py": b"import pkg\npkg.Model()", "f.py": b"import pkg\npkg.Models()"}
     found = Importers(words, texts.__getitem__)
-    assert found.of(["pkg/a.py"]) == set(words) - {"f.py"}
-    assert found.of(["pkg/__init__.py"]) == {"pkg/__init__.py", "d.py", "f.py"}
+    assert found.of(["pkg/a.py"]).files == set(words) - {"f.py"}
+    assert found.of(["pkg/__init__.py"]).files == {"pkg/__init__.py", "d.py", "f.py"}
 
 
 def test_a_file_binds_only_names_in_its_text() -> None:
@@ -314,3 +314,63 @@ def test_a_file_among_others_is_checked_with_what_is_read_for_all_of_them(
     runner.replace_content({paths[0]: b"x = 1\n"})
     runner.check(paths)
     assert len(links) == 2
+
+
+CALLED_BY_NAME = """
+import torch
+class Score{n}:
+    def rate(self, x):
+        return x * 2 if x.sum() > 0 else x
+"""
+CALLS_BY_NAME = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self, score):
+        super().__init__()
+        self.score = score
+    def forward(self, x: torch.Tensor):
+        return self.score.rate(x)
+"""
+
+
+def _others(folder: Path) -> None:
+    """A project with files of no importance, so that a part of it is read."""
+    (folder / "pyproject.toml").write_text("")
+    for n in range(9):
+        (folder / f"other_{n}.py").write_text("import torch\n")
+
+
+@pytest.mark.parametrize("others", [0, 12])
+def test_who_calls_a_method_by_its_name_is_read_with_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    """The caller imports nothing of the class; where many folders have the method, the name alone
+    says too little, in the part as in the whole.
+    """
+    _others(tmp_path)
+    (tmp_path / "model.py").write_text(CALLS_BY_NAME)
+    for n in range(others + 1):
+        (tmp_path / f"in_{n}").mkdir()
+        (tmp_path / f"in_{n}" / f"score_{n}.py").write_text(CALLED_BY_NAME.replace("{n}", str(n)))
+    path = tmp_path / "in_0" / "score_0.py"
+    whole = [row for row in _checked(sorted(tmp_path.rglob("*.py"))) if row[0] == str(path)]
+    assert bool(whole) == (not others)
+    monkeypatch.setattr(workspace, "_MANY", 1)
+    assert [row[:-1] for row in _checked([path])] == [row[:-1] for row in whole]
+
+
+def test_a_caller_by_name_that_an_edit_makes_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _others(tmp_path)
+    (tmp_path / "score.py").write_text(CALLED_BY_NAME.replace("{n}", ""))
+    (tmp_path / "model.py").write_text(CALLS_BY_NAME.replace("score.rate(x)", "score.other(x)"))
+    monkeypatch.setattr(workspace, "_MANY", 1)
+    runner = Runner(load(), {}, isolated=True)
+    path = tmp_path / "score.py"
+    assert not runner.check([path])
+    runner.replace_content({tmp_path / "model.py": CALLS_BY_NAME.encode()})
+    assert runner.check([path])
+    own = CALLS_BY_NAME.replace("self.score.rate(x)", "self.rate(x)")
+    runner.replace_content({tmp_path / "model.py": own.encode()})
+    assert not runner.check([path])
