@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
@@ -13,7 +12,6 @@ from pygraph_lint.analysis.nodes import (
     compared,
     dotted,
     is_zero,
-    last_part,
     receiver,
     source_of,
     span_of,
@@ -27,7 +25,6 @@ from pygraph_lint.analysis.transfer.numpy_functions import decides
 from pygraph_lint.analysis.values import Value
 
 _HALF = frozenset(("torch.float16", "torch.half"))
-_RATES = re.compile(r"drop|rate|prob|(^|_)p($|_)|noise|mask")
 _CLASS_KINDS: dict[str, int] = {
     "builtins.int": v.NUMBER,
     "builtins.float": v.NUMBER,
@@ -247,9 +244,6 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
     literal = comparison(node)
     if literal is not None:
         _guard_value(state, *literal[:2], literal[2] == outcome)
-    above_zero = _above_zero(node)
-    if above_zero is not None and outcome:
-        _guard_value(state, above_zero, Test(How.TRUE), True)
     if not isinstance(node, ast.Call):
         return
     name = state.qualified(node.func)
@@ -261,15 +255,6 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
         return
     if name.rpartition(".")[2].startswith(("is_", "_is_", "has_")):
         state.guards = (*state.guards, Need("true" if outcome else "false", name, ""))
-
-
-def _above_zero(node: ast.expr) -> ast.expr | None:
-    """``weight`` of ``weight > 0``, which a default of 0 turns off. Rates, which each program
-    chooses, are left out.
-    """
-    left, operator, right = compared(node) or (node, None, node)
-    above = isinstance(operator, ast.Gt) and is_zero(right)
-    return left if above and _RATES.search(last_part(left)) is None else None
 
 
 def _asks_for_any(node: ast.expr, outcome: bool) -> bool:

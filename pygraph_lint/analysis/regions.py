@@ -29,8 +29,8 @@ from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
 
 _SHOWN_STEPS = 8
-# Needs of calls: what a predicate has to give, what an option has to be.
-CONDITIONS = ("true", "false", "set")
+# Needs of calls: what a predicate has to give, what an option has to be, that all is asked for.
+CONDITIONS = ("true", "false", "set", "every")
 _FORWARD = "forward of an nn.Module"  # why a region starts
 # Folders of what reads and prepares data for models, or exports them.
 _BESIDE_MODELS = frozenset(

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import KEYWORDS, Event, Need, Span
+from pygraph_lint.analysis.events import EVERY, KEYWORDS, Event, Need, Span
 from pygraph_lint.analysis.later_uses import LaterUses
 from pygraph_lint.analysis.literals import Test
 from pygraph_lint.analysis.model import KEYWORDED, OF_MAPPING, STARRED, Call, FunctionFacts
@@ -236,7 +236,8 @@ class State:
             unknown += self._handed_on(site)
             while arguments and arguments[-1] is None:
                 arguments = arguments[:-1]
-        self.calls[key] = Call(how, target, name, span, arguments, keywords, self.guards, unknown)
+        needs = (*self.guards, EVERY) if self.odd else self.guards
+        self.calls[key] = Call(how, target, name, span, arguments, keywords, needs, unknown)
 
     def _argument(self, value: Value, node: ast.expr | None) -> Value | None:
         """What is kept of an argument; of one that is an option here, which one it is."""
