@@ -15,7 +15,6 @@ from pygraph_lint.analysis.nodes import (
     receiver,
     source_of,
     span_of,
-    walk,
     without_not,
 )
 from pygraph_lint.analysis.state import State
@@ -56,7 +55,7 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
         return truth_of_all(state, node, kind)
     value = state.ev(node)
     if kind != "branch.assert" or (isinstance(node, ast.Compare) and len(node.ops) > 1):
-        _note_decisions(state, node)  # a plain assert is traced
+        state.note_needed(node)  # a plain assert is traced
     if value.is_tensor or value.is_doubtful_number:
         decided_by(state, node, value, kind)
         return None
@@ -71,15 +70,6 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
     if value.kinds == v.NONE:
         return False
     return None
-
-
-def _note_decisions(state: State, node: ast.expr) -> None:
-    """Numbers that are read in a condition decide which way the program goes."""
-    for call in walk(node) if state.events else ():
-        if isinstance(call, ast.Call):
-            span = span_of(call)
-            for kind in ("sync.item", "sync.number", "sync.bool"):
-                state.add_note((kind, span.line, span.column), "decides", "yes")
 
 
 def truth_of_all(state: State, node: ast.BoolOp, kind: str) -> bool | None:
@@ -268,7 +258,7 @@ def _guard_value(state: State, node: ast.expr, test: Test, outcome: bool) -> Non
     """
     if isinstance(node, ast.Attribute):
         owner = state.owner if state.is_option(node) else _class_of(state, node.value)
-        if owner:
+        if owner or _is_of_settings(state, node):
             tests = (Tested(node.attr, test, outcome),)
             state.guards = (*state.guards, Need("set", owner, "", tests=tests))
         return
@@ -279,6 +269,15 @@ def _guard_value(state: State, node: ast.expr, test: Test, outcome: bool) -> Non
     all_tests = (*(each for need in before for each in need.tests), Tested(name, test, outcome))
     others = tuple(need for need in state.guards if need.kind != "may")
     state.guards = (*others, Need("may", state.function.name, "", tests=all_tests))
+
+
+def _is_of_settings(state: State, node: ast.Attribute) -> bool:
+    """Whether an attribute is one of another object, which may be one of settings."""
+    return (
+        dotted(node) is not None
+        and not state.is_self(node.value)
+        and not state.ev_quiet(node.value).must_be_tensor
+    )
 
 
 def _class_of(state: State, node: ast.expr) -> str:

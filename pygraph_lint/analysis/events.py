@@ -24,7 +24,8 @@ class Need(NamedTuple):
     torch.Generator), ``ends`` (the graph ends in a method), ``checks`` (distributions check their
     arguments; with a name: and no class of the project has a method of that name), ``may`` (at
     some call all ``tests`` of parameters may come out as they have to),
-    ``set`` (all ``tests`` of attributes of a class may come out so in usual use),
+    ``set`` (all ``tests`` of attributes of a class may come out so in usual use; without a class,
+    of whatever object of settings has them),
     ``called`` (some call in a region runs a function), ``every`` (whatever gets tensors is asked
     for: nothing shows that it happens in usual use), ``omitted`` (some call leaves it out),
     ``any`` (all of one of the ``choices`` hold), ``not`` (all of none of them); ``owner`` is the

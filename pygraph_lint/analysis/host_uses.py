@@ -75,24 +75,29 @@ class HostUses:
         far as this file shows. Where it is not seen to, any of ``conditions`` is enough.
         """
         self.conditions = set()
-        front: list[ast.AST] = [made]
-        seen: set[ast.AST] = set()
+        front: list[tuple[ast.AST, bool]] = [(made, True)]
+        seen: set[tuple[ast.AST, bool]] = set()
         found = Meets.NEVER
         while front:
-            node = front.pop()
-            if node in seen:
+            node, only_host = front.pop()
+            if (node, only_host) in seen or (node, True) in seen:
                 continue
-            seen.add(node)
+            seen.add((node, only_host))
             parent = self._parents.get(node)
             handler = _STEPS.get(parent.__class__) if node in self._own else None
             further = handler(self, parent, node) if handler is not None else Meets.PERHAPS
-            if further is Meets.SEEN:
+            if isinstance(further, list):
+                front += [(each, only_host and not self._is_rebound(each)) for each in further]
+            elif further is Meets.SEEN and only_host:
                 return Meets.SEEN
-            if further is Meets.PERHAPS:
+            else:
                 found = Meets.PERHAPS
-            elif isinstance(further, list):
-                front += further
         return found
+
+    def _is_rebound(self, node: ast.AST) -> bool:
+        """Whether a name may hold a tensor of the device by now, which something else made."""
+        value = self._value(node) if isinstance(node, ast.Name) else None
+        return value is not None and value.is_tensor and value.device != v.ON_HOST
 
     def _path(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around one."""
@@ -184,7 +189,8 @@ class HostUses:
                     return inner
                 further += inner
             elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-                if self._is_far(target.value, unknown=False):
+                held = self._value(target.value)
+                if held is not None and held.kinds == v.TENSOR and self._is_value_far(held, False):
                     return Meets.SEEN
                 if self._is_far(target.value):
                     return Meets.PERHAPS
@@ -231,7 +237,8 @@ class HostUses:
             return Meets.PERHAPS
         if self._is_value_far(value, True):
             seen = value.kinds == v.TENSOR and self._is_value_far(value, False)
-            return Meets.SEEN if seen else Meets.PERHAPS
+            sizes = isinstance(node, ast.Starred)
+            return Meets.SEEN if seen and not sizes else Meets.PERHAPS
         if value.kinds == v.TENSOR:
             return self._applied(parent, node)
         return Meets.PERHAPS  # what it is put into may be stacked and copied as a whole

@@ -27,6 +27,7 @@ from pygraph_lint.analysis.model import (
     is_program,
 )
 from pygraph_lint.analysis.nodes import short
+from pygraph_lint.analysis.once import once_in_loops
 from pygraph_lint.analysis.passed_functions import PassedFunctions
 from pygraph_lint.analysis.places import Region, RegionKind
 from pygraph_lint.analysis.program import Program
@@ -41,10 +42,6 @@ _OF_OBJECTS = frozenset(("named", "lone", "known", "akin"))  # whose name is the
 _UNNAMED = frozenset(("forward", "__call__", "__init__", "__post_init__"))
 # Functions that run once or now and then, whatever they call.
 _ONCE = frozenset(("main", "__init__", "fit", "run"))
-_RUNS_ONCE = re.compile(
-    r"(^|_)(lazy|initiali[sz]e|setup|set_up|connect|register_\w+|checkpoint)(_|$)"
-    r"|^_*(evaluate|eval|validate|validation|val)(_(?!args|input|action)|$)|^_*(load|save)_"
-)
 
 _GIVE_ACTIONS = frozenset(("act", "get_action", "select_action", "predict_action"))
 _NOT_TRAINING = PER_BATCH | {MAY_CALL_STEP, ACTS}
@@ -360,7 +357,7 @@ class LoopRegions:
             if name.endswith(".forward") and not is_of_loss(name):
                 self._of_models.setdefault(name, path)  # most of it is reported as a model's code
                 continue
-            if _RUNS_ONCE.search(name.rpartition(".")[2]) and not self._is_of_policy(name):
+            if once_in_loops(name) and not self._is_of_policy(name):
                 continue
             self._paths[name] = path
             if placed:

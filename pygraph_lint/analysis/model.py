@@ -96,14 +96,16 @@ class FunctionFacts:
 
 
 class Kept(NamedTuple):
-    """What a statement makes an attribute keep: an argument of the constructor, a constant, or
-    anything else. With ``made`` it is an object, where the argument asks for one, and else None.
+    """What a statement makes an attribute keep: an argument of the constructor, a constant, what
+    another object keeps by a name (``settings.flag``), or anything else. With ``made`` it is an
+    object, where the argument asks for one, and else None.
     """
 
     parameter: str = ""
     const: object = None
     is_const: bool = False
     made: bool = False
+    named: str = ""
 
 
 @dataclass(slots=True)

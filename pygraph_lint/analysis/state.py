@@ -15,7 +15,7 @@ from pygraph_lint.analysis.later_uses import LaterUses
 from pygraph_lint.analysis.literals import Test
 from pygraph_lint.analysis.model import KEYWORDED, OF_MAPPING, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.module import Module
-from pygraph_lint.analysis.nodes import Body, root_and_path, span_of
+from pygraph_lint.analysis.nodes import Body, root_and_path, span_of, walk
 from pygraph_lint.analysis.options import bound_attributes, default_of_key, key_of
 from pygraph_lint.analysis.symbols import as_argument, constant
 from pygraph_lint.analysis.values import Value
@@ -25,6 +25,11 @@ Environment = dict[str, Value]
 BUILTINS = frozenset(dir(builtins))
 
 # Evidence that lies in the call itself.
+# What is read of tensors: numbers, and sizes that depend on values.
+_READ = (
+    *("sync.item", "sync.number", "sync.bool"),
+    *("shape.unique", "shape.nonzero", "shape.mask-read", "shape.bincount"),
+)
 _EVIDENT = {
     "host.factory": "the call has no device=, so its result is made on the host",
     "effect.log": "`{subject}` is a method of a logger",
@@ -212,6 +217,15 @@ class State:
         event = self.events.get(key)
         if event is not None and event.note(name) is None:
             self.events[key] = event._replace(notes=(*event.notes, (name, value)))
+
+    def note_needed(self, node: ast.expr) -> None:
+        """Note that numbers and sizes which are read in an expression have to be known while it is
+        traced: as a graph of one piece, too.
+        """
+        for part in walk(node) if self.events else ():
+            if isinstance(part, (ast.Call, ast.Subscript)):
+                for kind in _READ:
+                    self.add_note((kind, part.lineno, part.col_offset), "decides", "yes")
 
     def record_call(
         self, how: str, target: str, name: str, node: ast.AST, site: CallSite | None = None

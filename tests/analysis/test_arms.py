@@ -340,14 +340,14 @@ import torch
 READY = False
 GRID = None
 SEEN = {{}}
-def set_up(x, ready=False):
+def fill(x, ready=False):
     {head}
     print("x")
     {tail}
 class M(torch.nn.Module):
     ready = False
     def forward(self, x: torch.Tensor):
-        set_up(x)
+        fill(x)
         return x
 """
 
@@ -384,7 +384,7 @@ def test_what_an_object_sets_up_that_may_be_made_on_each_call() -> None:
         ("if SEEN['x']: return", "SEEN['x'] = True", True),
         ("if 'x' in SEEN: return", "SEEN['x'] = 1", True),
         ("if 'x' in SEEN: return", "SEEN['y'] = 1", False),
-        ("if hasattr(set_up, 'buffer'): return", "set_up.buffer = x", True),
+        ("if hasattr(fill, 'buffer'): return", "fill.buffer = x", True),
         ("global READY\n    if READY: x = 1", "READY = True", False),
         ("global READY\n    if READY: return", "if x.ndim: READY = True", False),
     ],
@@ -443,3 +443,27 @@ def test_the_text_of_an_error_is_no_finding() -> None:
     body = "if x.ndim == 2: return x\nmessage = f'no {x}'\nraise ValueError(message)"
     assert "sync.format" not in forward(body)
     assert "sync.format" in forward("message = f'no {x}'\nreturn message")
+
+
+@pytest.mark.parametrize(
+    ("name", "reported"),
+    [
+        ("setup_table", False),
+        ("_lazy_init", False),
+        ("init_codebook", False),
+        ("export_scales", False),
+        ("init_hidden", True),
+        ("initialize_state", True),
+        ("setting", True),
+    ],
+)
+def test_functions_that_set_up_by_their_names_are_no_cost_of_each_call(
+    name: str, reported: bool
+) -> None:
+    source = "import torch\nclass M(torch.nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    source += (
+        f"        return self.{name}(x)\n    def {name}(self, x):\n        return x.tolist()\n"
+    )
+    assert (kinds(source) == ["sync.tolist"]) is reported
+    linked, facts = project(Asked(every=True), m=source)
+    assert [each.kind for each in confirmed(linked, facts["m"])] == ["sync.tolist"]

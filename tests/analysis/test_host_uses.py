@@ -57,8 +57,6 @@ def test_what_never_meets_the_device_is_not_reported(body: str) -> None:
         "table = torch.zeros(3, 3)\nfor row in table:\n    x = x + row\nreturn x",
         "table = torch.zeros(3)\ntable[0] = x.sum()\nreturn table.tolist()",
         "kept = {}\nkept['a'] = torch.arange(3)\nreturn x[kept['a']]",
-        "mask = torch.zeros(3)\nif self.training:\n    mask = torch.ones(3, device=x.device)\n"
-        "return x * mask",
         "for a, steps in zip(x, torch.arange(3)):\n    x = x + a[steps]\nreturn x",
     ],
 )
@@ -76,6 +74,9 @@ def test_what_meets_the_device_is_reported(body: str) -> None:
         "steps = torch.arange(3)\nreturn torch.vmap(lambda y: y + steps)(x)",
         "steps = torch.arange(3)\ndef shifted(y):\n    return y + steps\nreturn shifted(x)",
         "global steps\nsteps = torch.arange(3)\nreturn x",
+        "mask = torch.zeros(3)\nif self.training:\n    mask = torch.ones(3, device=x.device)\n"
+        "return x * mask",
+        "sizes = torch.arange(1, 3)\nreturn x.expand(*sizes)",
     ],
 )
 def test_what_may_meet_the_device_is_reported_where_all_is_asked_for(body: str) -> None:

@@ -178,3 +178,21 @@ def test_a_number_of_the_host_as_index_is_not_copied() -> None:
     assert "host.moved" not in kinds(source.format("rows", "i"))
     assert "host.moved" not in kinds(source.format(pairs, "i[0], i[1]"))
     assert "host.moved" in kinds(source.format("range(3)", "rows + 1"))
+
+
+@pytest.mark.parametrize(
+    ("line", "whole"),
+    [
+        ("return x * 2 ** x.max().item()", "error"),
+        ("return x * x.max().item() ** 2", "ok"),
+        ("return x * (x.max().item() // 2)", "ok"),
+        ("return x if len(torch.unique(x)) > 2 else -x", "error"),
+        ("assert len(torch.unique(x)) == 3", "ok"),
+        ("return x[x > 1].sum()", "ok"),
+    ],
+)
+def test_what_has_to_be_known_cannot_be_one_graph(line: str, whole: str) -> None:
+    source = HEAD + "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    found = lint_text(source + f"        {line}\n")
+    said = [(each.consequences["compile"], each.consequences["fullgraph"]) for each in found]
+    assert said == [("break", whole)]
