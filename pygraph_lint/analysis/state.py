@@ -196,6 +196,8 @@ class State:
         if self.quiet or (self.odd and _tells_users(kind, subject)):
             return
         needs = self.guards
+        if self.arms and _tells_users(kind, subject):
+            needs = (*needs, EVERY)  # it tells of what is not usual
         evidence: tuple[str, ...] = ()
         if about is not None:
             if about.needs:
@@ -367,7 +369,7 @@ class State:
 
 
 def _tells_users(kind: str, subject: str) -> bool:
-    """Whether a call only says something: in an odd arm, that something is wrong."""
+    """Whether a call only says something: in an arm, mostly that something is not as it should."""
     said = subject.removeprefix("builtins.").startswith(("print", "warnings.", "logging."))
     return kind == "effect.log" or (kind == "call" and said)
 

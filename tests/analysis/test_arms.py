@@ -218,30 +218,49 @@ class M(nn.Module):
     ("statement", "reported"),
     [
         ("if x.ndim == 3:\n    logger.warning('3d input is deprecated')", False),
-        ("if x.ndim == 3:\n    logger.warning(f'{x.ndim} dimensions are not supported')", False),
-        ("if x.ndim == 3:\n    logger.warn('falling back to ' + 'a loop')", False),
         ("if x.ndim == 2:\n    pass\nelse:\n    warnings.warn('you should pass 2 sizes')", False),
-        ("if x.ndim == 3:\n    logger.warning_once('3d input is deprecated')", True),
-        ("if x.ndim == 3:\n    logger.warning('padded to a multiple of 8')", True),
-        ("if x.ndim == 3:\n    logger.info('3d input is deprecated')", True),
+        ("if x.ndim == 3:\n    logger.info('3d input')", False),
+        ("if x.ndim == 3:\n    print('3d input')", False),
+        ("if x.ndim == 3:\n    time.time()", True),
         ("logger.warning('this layer is deprecated')", True),
-        ("if x.ndim == 3:\n    warnings.warn(message)", True),
+        ("print(x.ndim)", True),
     ],
 )
-def test_warnings_about_a_wrong_use_are_not_reported(statement: str, reported: bool) -> None:
+def test_what_an_arm_tells_is_reported_where_all_is_asked_for(
+    statement: str, reported: bool
+) -> None:
     lines = "".join(f"\n        {line}" for line in statement.splitlines())
     source = f"""
-import logging, warnings
+import logging, time, warnings
 {HEAD}
 logger = logging.getLogger(__name__)
-message = "m"
 
 class M(nn.Module):
     def forward(self, x: torch.Tensor):{lines}
         return x
 """
-    found = [finding.code for finding in lint_text(source)]
-    assert bool({"PG502", "PG503"} & {*found}) is reported
+    assert bool(lint_text(source)) is reported
+    assert lint_text(source, regions="all")
+
+
+@pytest.mark.parametrize(
+    ("test", "reported"),
+    [("x", False), ("not x", False), ("x > 0", True), ("x.any()", True), ("(x > 0).any()", True)],
+)
+def test_the_bare_truth_of_what_is_passed_is_mostly_that_of_a_flag(
+    test: str, reported: bool
+) -> None:
+    source = f"""
+import torch
+def scaled(x):
+    return 2 if {test} else 1
+class M(torch.nn.Module):
+    def forward(self, x: torch.Tensor):
+        return x * scaled(x)
+"""
+    assert bool(kinds(source)) is reported
+    linked, facts = project(Asked(every=True), m=source)
+    assert confirmed(linked, facts["m"])
 
 
 @pytest.mark.parametrize(
@@ -400,17 +419,17 @@ def test_what_a_function_sets_up_behind_its_return_is_no_cost_of_each_call(
     [
         ("x.device.type != 'cuda'", "print('move it')", []),
         ("not x.is_cuda", "logger.warning('move it')", []),
-        ("x.is_cuda", "print('here')", ["call"]),
+        ("x.is_cuda", "time.time()", ["call"]),
         ("x.isnan().any()", "print('NaN')", ["branch.finite-guard"]),
         ("not torch.isfinite(x).all()", "logger.info('NaN')", ["branch.finite-guard"]),
-        ("torch.isfinite(x).all()", "print('good')", ["branch.finite-guard", "call"]),
+        ("torch.isfinite(x).all()", "time.time()", ["branch.finite-guard", "call"]),
         ("not x.is_cuda", "x = x[x > 0]", ["shape.mask-read"]),
     ],
 )
 def test_what_is_said_about_tensors_of_the_host_is_not_reported(
     test: str, said: str, expected: list[str]
 ) -> None:
-    assert forward(f"if {test}:\n    {said}\nreturn x") == expected
+    assert forward(f"import time\nif {test}:\n    {said}\nreturn x") == expected
 
 
 @pytest.mark.parametrize(
