@@ -10,6 +10,7 @@ from functools import cached_property
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import EVERY, Need, Needs
+from pygraph_lint.analysis.loop_calls import is_moving, moves_to_device
 from pygraph_lint.analysis.nodes import parents_below
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.values import Value
@@ -28,6 +29,7 @@ Further = list[ast.AST] | Meets
 _BUILTINS = ("builtins.", "math.", "numpy.")
 _OPERATIONS = ("torch.", "einops.")
 _PAIRED = ("builtins.zip", "builtins.enumerate")
+_UNPACKED = (ast.Tuple, ast.List, ast.Starred)
 
 
 class HostUses:
@@ -142,6 +144,14 @@ class HostUses:
             return Meets.PERHAPS
         return [node] if _holds_tensor(value) else []
 
+    def _is_of_host(self, call: ast.Call) -> bool:
+        """Whether a method gives a tensor of the host: ``.to(cpu)``, ``.to(float)``."""
+        value = self._value(call)
+        given = [*call.args, *(item.value for item in call.keywords)]
+        kinds = [found.kinds for each in given if (found := self._value(each)) is not None]
+        says = any(each & (v.DTYPE | v.DEVICE) for each in kinds)
+        return value is not None and value.device == v.ON_HOST and says
+
     # -- one step each: from a value to what contains it
 
     def _ends(self, parent: ast.AST, node: ast.AST) -> Further:
@@ -212,6 +222,8 @@ class HostUses:
         call = self._parents.get(parent)
         if not isinstance(call, ast.Call) or call.func is not parent:
             return self._result(parent)
+        if moves_to_device(call) and not self._is_of_host(call):
+            return Meets.SEEN
         return self._applied(call, node)
 
     def _applied(self, call: ast.Call, node: ast.AST) -> Further:
@@ -223,6 +235,8 @@ class HostUses:
 
     def _passed(self, parent: ast.Call, node: ast.AST) -> Further:
         name = self._state.qualified(parent.func) or ""
+        if is_moving(parent):
+            return Meets.SEEN
         if name in _PAIRED:
             return self._paired(parent, node)
         if name.startswith(_BUILTINS):
@@ -272,7 +286,8 @@ class HostUses:
             if isinstance(parent.ctx, ast.Load):
                 far = self._is_far(parent.slice, unknown=False)
                 return Meets.SEEN if far else self._result(parent)
-            stored = getattr(self._parents.get(parent), "value", None)
+            unpacked = (each for each in self._path(parent) if not isinstance(each, _UNPACKED))
+            stored = getattr(next(unpacked, None), "value", None)
             if stored is None:
                 return Meets.PERHAPS
             return Meets.SEEN if self._is_far(stored, unknown=False) else []

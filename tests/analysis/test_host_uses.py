@@ -52,6 +52,9 @@ def test_what_never_meets_the_device_is_not_reported(body: str) -> None:
     "body",
     [
         "return x[torch.arange(3)]",
+        "return torch.arange(3).view(1, 3).to(others.place)",
+        "return to_device(torch.arange(3), x)",
+        "rows = torch.zeros(3)\nfor i in range(3):\n    rows[i], _ = x.max(0)\nreturn rows",
         "return x + torch.arange(3) * 2",
         "steps = torch.arange(3)\nsteps = steps.view(-1, 1)\nreturn torch.cat([x, steps])",
         "table = torch.zeros(3, 3)\nfor row in table:\n    x = x + row\nreturn x",
