@@ -136,19 +136,13 @@ def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
     if kind in ("branch.finite-guard", "branch.half-guard") and state.whole is not None:
         place = state.whole  # a guard is one thing, however many tests it has
     before = state.guards
-    if isinstance(node, (ast.Name, ast.Attribute)) and not _is_surely_tensor(value):
+    if isinstance(node, (ast.Name, ast.Attribute)) and value.flags & v.SYMBOL:
+        # The bare truth of what comes from elsewhere is mostly that of a flag, or of an object.
         state.guards = (*state.guards, EVERY)
     if value.kinds & v.TENSOR:
         _guard_value(state, node, Test(How.NONE), False)  # None has no value to wait for
     state.event(kind, span_of(place), source_of(place), value, **notes)
     state.guards = before
-
-
-def _is_surely_tensor(value: Value) -> bool:
-    """Whether a value is a tensor, or None, as far as this function shows. The bare truth of what
-    comes from elsewhere is mostly that of a flag, or asks whether there is an object.
-    """
-    return not value.flags & v.SYMBOL and not value.kinds & ~(v.TENSOR | v.NONE)
 
 
 def tests_half(state: State, node: ast.expr) -> bool:

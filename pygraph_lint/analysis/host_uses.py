@@ -222,8 +222,9 @@ class HostUses:
         call = self._parents.get(parent)
         if not isinstance(call, ast.Call) or call.func is not parent:
             return self._result(parent)
-        if moves_to_device(call) and not self._is_of_host(call):
-            return Meets.SEEN
+        like = parent.attr == "type" and call.args and isinstance(call.args[0], ast.Call)
+        if (moves_to_device(call) or like) and not self._is_of_host(call):
+            return Meets.SEEN  # `.type(x.type())` among them
         return self._applied(call, node)
 
     def _applied(self, call: ast.Call, node: ast.AST) -> Further:

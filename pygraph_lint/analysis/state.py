@@ -196,8 +196,8 @@ class State:
         if self.quiet or (self.odd and _tells_users(kind, subject)):
             return
         needs = self.guards
-        if self.arms and _tells_users(kind, subject):
-            needs = (*needs, EVERY)  # it tells of what is not usual
+        if self.arms and _tells_users(kind, subject) and not subject.endswith("_once"):
+            needs = (*needs, EVERY)  # it tells of what is not usual, again and again
         evidence: tuple[str, ...] = ()
         if about is not None:
             if about.needs:

@@ -220,6 +220,7 @@ class M(nn.Module):
         ("if x.ndim == 3:\n    logger.warning('3d input is deprecated')", False),
         ("if x.ndim == 2:\n    pass\nelse:\n    warnings.warn('you should pass 2 sizes')", False),
         ("if x.ndim == 3:\n    logger.info('3d input')", False),
+        ("if x.ndim == 3:\n    logger.warning_once('3d input')", True),
         ("if x.ndim == 3:\n    print('3d input')", False),
         ("if x.ndim == 3:\n    time.time()", True),
         ("logger.warning('this layer is deprecated')", True),

@@ -54,6 +54,7 @@ def test_what_never_meets_the_device_is_not_reported(body: str) -> None:
         "return x[torch.arange(3)]",
         "return torch.arange(3).view(1, 3).to(others.place)",
         "return to_device(torch.arange(3), x)",
+        "steps = torch.arange(3)\nreturn steps.view(3, 1).type(x.type())",
         "rows = torch.zeros(3)\nfor i in range(3):\n    rows[i], _ = x.max(0)\nreturn rows",
         "return x + torch.arange(3) * 2",
         "steps = torch.arange(3)\nsteps = steps.view(-1, 1)\nreturn torch.cat([x, steps])",
