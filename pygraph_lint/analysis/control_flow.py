@@ -25,6 +25,7 @@ from pygraph_lint.analysis.conditions import (
 )
 from pygraph_lint.analysis.events import Needs
 from pygraph_lint.analysis.first_calls import runs_once, sets_up_below
+from pygraph_lint.analysis.literals import asks_for_none
 from pygraph_lint.analysis.messages import begins_with_warning, only_tells
 from pygraph_lint.analysis.model import FunctionFacts, Root
 from pygraph_lint.analysis.nodes import (
@@ -112,15 +113,22 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     state.half += half
     state.on_host += host
     state.odd += odd
-    state.arms += 1
+    special = not _asks_what_is_given(node.test)
+    state.arms += special
     ended = state.run(body)
-    state.arms -= 1
+    state.arms -= special
     state.odd -= odd
     state.on_host -= host
     state.half -= half
     state.quiet -= rare
     state.guards = saved_guards
     return ended
+
+
+def _asks_what_is_given(test: ast.expr) -> bool:
+    """Whether a condition only asks which inputs there are: ``x is not None and y is None``."""
+    parts = test.values if isinstance(test, ast.BoolOp) else [test]
+    return all(asks_for_none(each) is not None for each in parts)
 
 
 def _is_for_wrong_numbers(state: State, node: ast.If, outcome: bool) -> bool:

@@ -142,7 +142,9 @@ class State:
         self.met: dict[Key, set[tuple[int, int]]] = {}  # where they meet tensors of the device
         self.device_context = 0
         self.half = 0
-        self.arms = 0  # of if statements around what runs now
+        self.arms = (
+            0  # around what runs now, of tests that ask for more than which inputs there are
+        )
         self.on_host = 0  # arms that run for tensors of the host
         self.odd = 0  # arms that only run for these, or where numbers have gone wrong
         self.last_stores: dict[str, int] = {}  # attributes, and the line of their last store

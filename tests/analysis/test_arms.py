@@ -221,6 +221,7 @@ class M(nn.Module):
         ("if x.ndim == 2:\n    pass\nelse:\n    warnings.warn('you should pass 2 sizes')", False),
         ("if x.ndim == 3:\n    logger.info('3d input')", False),
         ("if x.ndim == 3:\n    logger.warning_once('3d input')", True),
+        ("if mask is not None and x is not None:\n    logger.warning('both')", True),
         ("if x.ndim == 3:\n    print('3d input')", False),
         ("if x.ndim == 3:\n    time.time()", True),
         ("logger.warning('this layer is deprecated')", True),
@@ -240,6 +241,7 @@ class M(nn.Module):
     def forward(self, x: torch.Tensor):{lines}
         return x
 """
+    source = source.replace("x: torch.Tensor)", "x: torch.Tensor, mask=None)")
     assert bool(lint_text(source)) is reported
     assert lint_text(source, regions="all")
 
