@@ -113,7 +113,7 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     state.half += half
     state.on_host += host
     state.odd += odd
-    special = not _asks_what_is_given(node.test)
+    special = not _asks_what_is_given(state, node.test)
     state.arms += special
     ended = state.run(body)
     state.arms -= special
@@ -125,10 +125,17 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     return ended
 
 
-def _asks_what_is_given(test: ast.expr) -> bool:
-    """Whether a condition only asks which inputs there are: ``x is not None and y is None``."""
+def _asks_what_is_given(state: State, test: ast.expr) -> bool:
+    """Whether a condition only asks which inputs there are, ``x is not None and y is None``, or
+    also how long they are: ``self.fast and x.shape[1] <= 64``.
+    """
     parts = test.values if isinstance(test, ast.BoolOp) else [test]
-    return all(asks_for_none(each) is not None for each in parts)
+    return all(asks_for_none(each) is not None for each in parts) or any(
+        isinstance(each, ast.Compare)
+        and isinstance(each.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE))
+        and any(state.ev_quiet(side).flags & v.SIZE for side in (each.left, *each.comparators))
+        for each in parts
+    )
 
 
 def _is_for_wrong_numbers(state: State, node: ast.If, outcome: bool) -> bool:

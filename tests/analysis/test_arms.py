@@ -222,6 +222,7 @@ class M(nn.Module):
         ("if x.ndim == 3:\n    logger.info('3d input')", False),
         ("if x.ndim == 3:\n    logger.warning_once('3d input')", True),
         ("if mask is not None and x is not None:\n    logger.warning('both')", True),
+        ("size = x.size()\nif self.fast and size[1] <= 64:\n    logger.warning('short')", True),
         ("if x.ndim == 3:\n    print('3d input')", False),
         ("if x.ndim == 3:\n    time.time()", True),
         ("logger.warning('this layer is deprecated')", True),
