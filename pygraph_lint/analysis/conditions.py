@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import NEVER, Need, Needs
+from pygraph_lint.analysis.events import EVERY, NEVER, Need, Needs
 from pygraph_lint.analysis.literals import How, Test, Tested, asks_for_none, comparison
 from pygraph_lint.analysis.nodes import (
     compared,
     dotted,
     is_zero,
-    last_part,
     receiver,
     source_of,
     span_of,
-    walk,
     without_not,
 )
 from pygraph_lint.analysis.state import State
@@ -27,7 +24,6 @@ from pygraph_lint.analysis.transfer.numpy_functions import decides
 from pygraph_lint.analysis.values import Value
 
 _HALF = frozenset(("torch.float16", "torch.half"))
-_RATES = re.compile(r"drop|rate|prob|(^|_)p($|_)|noise|mask")
 _CLASS_KINDS: dict[str, int] = {
     "builtins.int": v.NUMBER,
     "builtins.float": v.NUMBER,
@@ -59,7 +55,7 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
         return truth_of_all(state, node, kind)
     value = state.ev(node)
     if kind != "branch.assert" or (isinstance(node, ast.Compare) and len(node.ops) > 1):
-        _note_decisions(state, node)  # a plain assert is traced
+        state.note_needed(node)  # a plain assert is traced
     if value.is_tensor or value.is_doubtful_number:
         decided_by(state, node, value, kind)
         return None
@@ -74,15 +70,6 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
     if value.kinds == v.NONE:
         return False
     return None
-
-
-def _note_decisions(state: State, node: ast.expr) -> None:
-    """Numbers that are read in a condition decide which way the program goes."""
-    for call in walk(node) if state.events else ():
-        if isinstance(call, ast.Call):
-            span = span_of(call)
-            for kind in ("sync.item", "sync.number", "sync.bool"):
-                state.add_note((kind, span.line, span.column), "decides", "yes")
 
 
 def truth_of_all(state: State, node: ast.BoolOp, kind: str) -> bool | None:
@@ -151,6 +138,9 @@ def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
     if kind in ("branch.finite-guard", "branch.half-guard") and state.whole is not None:
         place = state.whole  # a guard is one thing, however many tests it has
     before = state.guards
+    if isinstance(node, (ast.Name, ast.Attribute)) and value.flags & v.SYMBOL:
+        # The bare truth of what comes from elsewhere is mostly that of a flag, or of an object.
+        state.guards = (*state.guards, EVERY)
     if value.kinds & v.TENSOR:
         _guard_value(state, node, Test(How.NONE), False)  # None has no value to wait for
     state.event(kind, span_of(place), source_of(place), value, **notes)
@@ -249,9 +239,6 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
     literal = comparison(node)
     if literal is not None:
         _guard_value(state, *literal[:2], literal[2] == outcome)
-    above_zero = _above_zero(node)
-    if above_zero is not None and outcome:
-        _guard_value(state, above_zero, Test(How.TRUE), True)
     if not isinstance(node, ast.Call):
         return
     name = state.qualified(node.func)
@@ -265,15 +252,6 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
         state.guards = (*state.guards, Need("true" if outcome else "false", name, ""))
 
 
-def _above_zero(node: ast.expr) -> ast.expr | None:
-    """``weight`` of ``weight > 0``, which a default of 0 turns off. Rates, which each program
-    chooses, are left out.
-    """
-    left, operator, right = compared(node) or (node, None, node)
-    above = isinstance(operator, ast.Gt) and is_zero(right)
-    return left if above and _RATES.search(last_part(left)) is None else None
-
-
 def _asks_for_any(node: ast.expr, outcome: bool) -> bool:
     """Whether a condition has an outcome where there is anything: ``x is not None``."""
     return asks_for_none(node) is (not outcome)
@@ -285,7 +263,7 @@ def _guard_value(state: State, node: ast.expr, test: Test, outcome: bool) -> Non
     """
     if isinstance(node, ast.Attribute):
         owner = state.owner if state.is_option(node) else _class_of(state, node.value)
-        if owner:
+        if owner or _is_of_settings(state, node):
             tests = (Tested(node.attr, test, outcome),)
             state.guards = (*state.guards, Need("set", owner, "", tests=tests))
         return
@@ -296,6 +274,15 @@ def _guard_value(state: State, node: ast.expr, test: Test, outcome: bool) -> Non
     all_tests = (*(each for need in before for each in need.tests), Tested(name, test, outcome))
     others = tuple(need for need in state.guards if need.kind != "may")
     state.guards = (*others, Need("may", state.function.name, "", tests=all_tests))
+
+
+def _is_of_settings(state: State, node: ast.Attribute) -> bool:
+    """Whether an attribute is one of another object, which may be one of settings."""
+    return (
+        dotted(node) is not None
+        and not state.is_self(node.value)
+        and not state.ev_quiet(node.value).must_be_tensor
+    )
 
 
 def _class_of(state: State, node: ast.expr) -> str:

@@ -25,6 +25,7 @@ from pygraph_lint.analysis.conditions import (
 )
 from pygraph_lint.analysis.events import Needs
 from pygraph_lint.analysis.first_calls import runs_once, sets_up_below
+from pygraph_lint.analysis.literals import asks_for_none
 from pygraph_lint.analysis.messages import begins_with_warning, only_tells
 from pygraph_lint.analysis.model import FunctionFacts, Root
 from pygraph_lint.analysis.nodes import (
@@ -104,12 +105,7 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
         state.guards = saved_guards
         return False
     broken = tests_broken(state, node.test, outcome)
-    rare = isinstance(body[-1], ast.Raise)
-    rare = (
-        rare or tests_empty(state, node.test, outcome) or _is_without_device(state, node, outcome)
-    )
-    rare = rare or _is_for_watching(node.test, outcome)
-    rare = rare or broken or _only_tells(state, node, outcome)
+    rare = broken or _is_rare(state, node, outcome)
     half = outcome and tests_half(state, node.test)
     host = tests_host(state, node.test, outcome)
     odd = host or broken
@@ -117,15 +113,41 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     state.half += half
     state.on_host += host
     state.odd += odd
-    state.arms += 1
+    special = not _asks_what_is_given(state, node.test)
+    state.arms += special
     ended = state.run(body)
-    state.arms -= 1
+    state.arms -= special
     state.odd -= odd
     state.on_host -= host
     state.half -= half
     state.quiet -= rare
     state.guards = saved_guards
     return ended
+
+
+def _is_rare(state: State, node: ast.If, outcome: bool) -> bool:
+    """Whether an arm with a body runs in no usual call."""
+    body = node.body if outcome else node.orelse
+    return (
+        isinstance(body[-1], ast.Raise)
+        or tests_empty(state, node.test, outcome)
+        or _is_without_device(state, node, outcome)
+        or _is_for_watching(node.test, outcome)
+        or _only_tells(state, node, outcome)
+    )
+
+
+def _asks_what_is_given(state: State, test: ast.expr) -> bool:
+    """Whether a condition only asks which inputs there are, ``x is not None and y is None``, or
+    also how long they are: ``self.fast and x.shape[1] <= 64``.
+    """
+    parts = test.values if isinstance(test, ast.BoolOp) else [test]
+    return all(asks_for_none(each) is not None for each in parts) or any(
+        isinstance(each, ast.Compare)
+        and isinstance(each.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE))
+        and any(state.ev_quiet(side).flags & v.SIZE for side in (each.left, *each.comparators))
+        for each in parts
+    )
 
 
 def _only_tells(state: State, node: ast.If, outcome: bool) -> bool:

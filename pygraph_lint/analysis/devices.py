@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import Need
-from pygraph_lint.analysis.host_uses import HostUses
+from pygraph_lint.analysis.events import EVERY, Need
+from pygraph_lint.analysis.host_uses import HostUses, Meets
 from pygraph_lint.analysis.nodes import walk
 from pygraph_lint.analysis.state import Key, State
 from pygraph_lint.analysis.values import Value
@@ -68,13 +68,17 @@ def _forget_unused(state: State, made: list[Key], uses: HostUses) -> None:
     for key in made:
         call = uses.calls.get(key[1:])
         value = state.seen.get(call) if call is not None else None
-        if call is None or value is None or value.device != v.ON_HOST or uses.may_meet(call):
+        if call is None or value is None or value.device != v.ON_HOST:
+            continue
+        meets = uses.meets(call)
+        if meets is Meets.SEEN:
             continue
         event = state.events.pop(key)
-        if value.flags & v.RANDOM and uses.is_kept(call):
+        conditions = {*uses.conditions, *([(EVERY,)] if meets is Meets.PERHAPS else ())}
+        if value.flags & v.RANDOM and uses.is_kept(call) and meets is Meets.NEVER:
             # Nothing waits for it, but a replayed graph does not draw again.
             notes = (*event.notes, ("waits", "no"), ("drawn", "yes"))
             state.events[key] = event._replace(notes=notes)
-        elif uses.conditions:
-            any_of_them = Need("any", "", "", tuple(sorted(uses.conditions, key=repr)))
+        elif conditions:
+            any_of_them = Need("any", "", "", tuple(sorted(conditions, key=repr)))
             state.events[key] = event._replace(needs=(*event.needs, any_of_them))

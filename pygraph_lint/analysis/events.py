@@ -24,8 +24,10 @@ class Need(NamedTuple):
     torch.Generator), ``ends`` (the graph ends in a method), ``checks`` (distributions check their
     arguments; with a name: and no class of the project has a method of that name), ``may`` (at
     some call all ``tests`` of parameters may come out as they have to),
-    ``set`` (all ``tests`` of attributes of a class may come out so in usual use),
-    ``called`` (some call in a region runs a function), ``omitted`` (some call leaves it out),
+    ``set`` (all ``tests`` of attributes of a class may come out so in usual use; without a class,
+    of whatever object of settings has them),
+    ``called`` (some call in a region runs a function), ``every`` (whatever gets tensors is asked
+    for: nothing shows that it happens in usual use), ``omitted`` (some call leaves it out),
     ``any`` (all of one of the ``choices`` hold), ``not`` (all of none of them); ``owner`` is the
     qualified name of the function or class, ``name`` the parameter, the attribute or the module
     (empty for ``return``).
@@ -44,6 +46,7 @@ Needs = tuple[Need, ...]
 KEYWORDS = "**"  # as a parameter: keywords that no parameter is named by
 PLACES = "*"  # as a parameter: arguments behind the last parameter
 NEVER = Need("not", "", "", ((),))  # what cannot be
+EVERY = Need("every", "", "")  # what nothing shows to happen in usual use
 _MAX_CHOICES = 8
 
 

@@ -5,19 +5,31 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
 from functools import cached_property
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import Need, Needs
+from pygraph_lint.analysis.events import EVERY, Need, Needs
+from pygraph_lint.analysis.loop_calls import is_moving, moves_to_device
 from pygraph_lint.analysis.nodes import parents_below
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.values import Value
 
-# Where a value goes next; None where it may meet the device, or is handed to unknown code.
-Further = list[ast.AST] | None
+
+class Meets(Enum):
+    """Whether a host tensor meets the device."""
+
+    NEVER = 0
+    PERHAPS = 1  # it is handed to code that is not looked at
+    SEEN = 2
+
+
+# Where a value goes next, or whether it meets the device there.
+Further = list[ast.AST] | Meets
 _BUILTINS = ("builtins.", "math.", "numpy.")
 _OPERATIONS = ("torch.", "einops.")
 _PAIRED = ("builtins.zip", "builtins.enumerate")
+_UNPACKED = (ast.Tuple, ast.List, ast.Starred)
 
 
 class HostUses:
@@ -60,25 +72,34 @@ class HostUses:
         """Whether the tensor of an expression is bound as it is, not read or used at once."""
         return isinstance(self._parents.get(made), (ast.Assign, ast.AnnAssign, ast.NamedExpr))
 
-    def may_meet(self, made: ast.expr) -> bool:
-        """Whether the tensor of an expression, or what is computed from it, meets the device for
-        all that this file says. If not, any of ``conditions`` is enough.
+    def meets(self, made: ast.expr) -> Meets:
+        """Whether the tensor of an expression, or what is computed from it, meets the device, as
+        far as this file shows. Where it is not seen to, any of ``conditions`` is enough.
         """
         self.conditions = set()
-        front: list[ast.AST] = [made]
-        seen: set[ast.AST] = set()
+        front: list[tuple[ast.AST, bool]] = [(made, True)]
+        seen: set[tuple[ast.AST, bool]] = set()
+        found = Meets.NEVER
         while front:
-            node = front.pop()
-            if node in seen:
+            node, only_host = front.pop()
+            if (node, only_host) in seen or (node, True) in seen:
                 continue
-            seen.add(node)
+            seen.add((node, only_host))
             parent = self._parents.get(node)
-            handler = _STEPS.get(parent.__class__)
-            further = handler(self, parent, node) if handler is not None else None
-            if further is None or node not in self._own:
-                return True
-            front += further
-        return False
+            handler = _STEPS.get(parent.__class__) if node in self._own else None
+            further = handler(self, parent, node) if handler is not None else Meets.PERHAPS
+            if isinstance(further, list):
+                front += [(each, only_host and not self._is_rebound(each)) for each in further]
+            elif further is Meets.SEEN and only_host:
+                return Meets.SEEN
+            else:
+                found = Meets.PERHAPS
+        return found
+
+    def _is_rebound(self, node: ast.AST) -> bool:
+        """Whether a name may hold a tensor of the device by now, which something else made."""
+        value = self._value(node) if isinstance(node, ast.Name) else None
+        return value is not None and value.is_tensor and value.device != v.ON_HOST
 
     def _path(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around one."""
@@ -115,10 +136,21 @@ class HostUses:
     def _result(self, node: ast.AST) -> Further:
         """Where the result of an operation on host tensors goes."""
         value = self._value(node)
-        kept = value is None or value.kinds & v.INSTANCE  # a distribution, say
-        if value is None or kept or self._is_value_far(value, True):
-            return None
+        if value is None or value.kinds & v.INSTANCE:  # a distribution, say
+            return Meets.PERHAPS
+        if self._is_value_far(value, False):
+            return Meets.SEEN
+        if self._is_value_far(value, True):
+            return Meets.PERHAPS
         return [node] if _holds_tensor(value) else []
+
+    def _is_of_host(self, call: ast.Call) -> bool:
+        """Whether a method gives a tensor of the host: ``.to(cpu)``, ``.to(float)``."""
+        value = self._value(call)
+        given = [*call.args, *(item.value for item in call.keywords)]
+        kinds = [found.kinds for each in given if (found := self._value(each)) is not None]
+        says = any(each & (v.DTYPE | v.DEVICE) for each in kinds)
+        return value is not None and value.device == v.ON_HOST and says
 
     # -- one step each: from a value to what contains it
 
@@ -129,7 +161,7 @@ class HostUses:
         return [parent]
 
     def _returned(self, parent: ast.AST, node: ast.AST) -> Further:
-        self.conditions.add((Need("called", self._state.function.name, ""),))
+        self.conditions.add((Need("called", self._state.function.name, ""), EVERY))
         return []
 
     def _unary(self, parent: ast.UnaryOp, node: ast.AST) -> Further:
@@ -141,17 +173,17 @@ class HostUses:
     def _combined(self, parent: ast.AST, node: ast.AST) -> Further:
         others = [each for each in ast.iter_child_nodes(parent) if isinstance(each, ast.expr)]
         far = any(each is not node and self._is_far(each, unknown=False) for each in others)
-        return None if far else [parent]
+        return Meets.SEEN if far else [parent]
 
     def _assigned(self, parent: ast.AST, node: ast.AST) -> Further:
         value = getattr(parent, "value", None)
         if node is not value:  # added to in place: it stays where it is
-            return None if value is None else []
+            return Meets.PERHAPS if value is None else []
         targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]  # type: ignore[attr-defined]
         if isinstance(parent, ast.AugAssign) and self._is_far(parent.target):
-            return None
+            return Meets.SEEN if self._is_far(parent.target, unknown=False) else Meets.PERHAPS
         further = self._bound(targets)
-        if further is not None and isinstance(parent, ast.NamedExpr):
+        if isinstance(further, list) and isinstance(parent, ast.NamedExpr):
             further.append(parent)
         return further
 
@@ -163,15 +195,18 @@ class HostUses:
                 further += self._names[target.id]
             elif isinstance(target, (ast.Tuple, ast.List)):
                 inner = self._bound(target.elts)
-                if inner is None:
-                    return None
+                if not isinstance(inner, list):
+                    return inner
                 further += inner
             elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+                held = self._value(target.value)
+                if held is not None and held.kinds == v.TENSOR and self._is_value_far(held, False):
+                    return Meets.SEEN
                 if self._is_far(target.value):
-                    return None
+                    return Meets.PERHAPS
                 further += self._names[target.value.id]
             else:
-                return None
+                return Meets.PERHAPS
         return further
 
     def _iterated(self, parent: ast.For | ast.comprehension, node: ast.AST) -> Further:
@@ -179,7 +214,7 @@ class HostUses:
             return []
         further = self._bound([parent.target])
         around = self._parents.get(parent) if isinstance(parent, ast.comprehension) else None
-        if further is None or around is None:
+        if not isinstance(further, list) or around is None:
             return further
         return [each for each in further if around in self._path(each)]  # its names end there
 
@@ -187,17 +222,22 @@ class HostUses:
         call = self._parents.get(parent)
         if not isinstance(call, ast.Call) or call.func is not parent:
             return self._result(parent)
+        like = parent.attr == "type" and call.args and isinstance(call.args[0], ast.Call)
+        if (moves_to_device(call) or like) and not self._is_of_host(call):
+            return Meets.SEEN  # `.type(x.type())` among them
         return self._applied(call, node)
 
     def _applied(self, call: ast.Call, node: ast.AST) -> Further:
         """Where what an operation gives goes: of several tensors all have to be on the host."""
         given = [*call.args, *(item.value for item in call.keywords)]
         if any(each is not node and self._is_far(each, unknown=False) for each in given):
-            return None
+            return Meets.SEEN
         return self._result(call)
 
     def _passed(self, parent: ast.Call, node: ast.AST) -> Further:
         name = self._state.qualified(parent.func) or ""
+        if is_moving(parent):
+            return Meets.SEEN
         if name in _PAIRED:
             return self._paired(parent, node)
         if name.startswith(_BUILTINS):
@@ -208,16 +248,19 @@ class HostUses:
             return self._applied(parent, node)
         base = parent.func.value if isinstance(parent.func, ast.Attribute) else None
         value = self._value(base) if base is not None else None
-        if base is None or value is None or name or self._is_value_far(value, True):
-            return None
+        if base is None or value is None or name:
+            return Meets.PERHAPS
+        if self._is_value_far(value, True):
+            seen = value.kinds == v.TENSOR and self._is_value_far(value, False)
+            sizes = isinstance(node, ast.Starred)
+            return Meets.SEEN if seen and not sizes else Meets.PERHAPS
         if value.kinds == v.TENSOR:
             return self._applied(parent, node)
-        containers = value.kinds & (v.SEQUENCE | v.MAPPING)
-        return [*self._names[base.id]] if containers and isinstance(base, ast.Name) else None
+        return Meets.PERHAPS  # what it is put into may be stacked and copied as a whole
 
     def _keyword(self, parent: ast.keyword, node: ast.AST) -> Further:
         call = self._parents.get(parent)
-        return self._passed(call, node) if isinstance(call, ast.Call) else None
+        return self._passed(call, node) if isinstance(call, ast.Call) else Meets.PERHAPS
 
     def _paired(self, call: ast.Call, node: ast.AST) -> Further:
         """``for a, b in zip(x, y)``: the name that an argument's elements are bound to."""
@@ -227,26 +270,32 @@ class HostUses:
         while isinstance(parent, ast.Call):
             name = self._state.qualified(parent.func)
             if name not in _PAIRED or child not in parent.args:
-                return None
+                return Meets.PERHAPS
             places.append(1 if name.endswith("enumerate") else parent.args.index(child))
             child, parent = parent, self._parents.get(parent)
         if not isinstance(parent, (ast.For, ast.comprehension)) or child is not parent.iter:
-            return None
+            return Meets.PERHAPS
         target = parent.target
         for place in reversed(places):
             if not isinstance(target, (ast.Tuple, ast.List)) or place >= len(target.elts):
-                return None
+                return Meets.PERHAPS
             target = target.elts[place]
         return self._bound([target])
 
     def _subscript(self, parent: ast.Subscript, node: ast.AST) -> Further:
         if node is parent.value:
             if isinstance(parent.ctx, ast.Load):
-                return None if self._is_far(parent.slice, unknown=False) else self._result(parent)
-            stored = getattr(self._parents.get(parent), "value", None)
-            return None if stored is None or self._is_far(stored, unknown=False) else []
+                far = self._is_far(parent.slice, unknown=False)
+                return Meets.SEEN if far else self._result(parent)
+            unpacked = (each for each in self._path(parent) if not isinstance(each, _UNPACKED))
+            stored = getattr(next(unpacked, None), "value", None)
+            if stored is None:
+                return Meets.PERHAPS
+            return Meets.SEEN if self._is_far(stored, unknown=False) else []
+        if self._is_far(parent.value, unknown=False):
+            return Meets.SEEN
         if self._is_far(parent.value):
-            return None
+            return Meets.PERHAPS
         value = self._value(parent.value)
         loaded = value is not None and value.is_tensor and isinstance(parent.ctx, ast.Load)
         return [parent] if loaded else []

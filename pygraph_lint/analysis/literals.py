@@ -12,6 +12,8 @@ class How(Enum):
 
     TRUE = "true"  # p
     ONE_OF = "one of"  # p == "x", p in ("x", "y")
+    BELOW = "below"  # p < 1
+    AT_MOST = "at most"  # p <= 1
     NONE = "none"  # p is None
     KIND = "kind"  # isinstance(p, list)
 
@@ -29,10 +31,23 @@ class Test(NamedTuple):
         """How it comes out for a literal."""
         if self.how is How.TRUE:
             return bool(value)
+        if self.how in _ORDERING:
+            limit = self.among[0]
+            if not isinstance(value, (int, float)) or not isinstance(limit, (int, float)):
+                return False
+            return value < limit or (self.how is How.AT_MOST and value == limit)
         return value is None if self.how is How.NONE else value in self.among
 
 
 _TRUE, _NONE = Test(How.TRUE), Test(How.NONE)
+_ORDERING = (How.BELOW, How.AT_MOST)
+# Which test each comparison asks, and its outcome for which the comparison holds.
+_ORDERS: dict[type[ast.cmpop], tuple[How, bool]] = {
+    ast.Lt: (How.BELOW, True),
+    ast.LtE: (How.AT_MOST, True),
+    ast.Gt: (How.AT_MOST, False),
+    ast.GtE: (How.BELOW, False),
+}
 
 
 class Tested(NamedTuple):
@@ -61,6 +76,10 @@ def comparison(node: ast.expr) -> tuple[ast.expr, Test, bool] | None:
         return node.left, Test(How.ONE_OF, (right.value,)), positive
     if isinstance(operator, (ast.In, ast.NotIn)):
         listed = right.elts if isinstance(right, (ast.Tuple, ast.List, ast.Set)) else []
+    elif type(operator) in _ORDERS:
+        number = isinstance(right, ast.Constant) and isinstance(right.value, (int, float))
+        how, holds = _ORDERS[type(operator)]
+        return (node.left, Test(how, (right.value,)), holds) if number else None  # type: ignore[attr-defined]
     elif isinstance(operator, (ast.Eq, ast.NotEq)):
         listed = [right]
     else:

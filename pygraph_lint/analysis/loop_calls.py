@@ -299,7 +299,12 @@ def moved_by(node: ast.AST) -> list[ast.expr]:
         return []
     if moves_to_device(node):
         return [node.func]
-    return node.args[:1] if _MOVING.search(_last(node.func)) is not None else []
+    return node.args[:1] if is_moving(node) else []
+
+
+def is_moving(call: ast.Call) -> bool:
+    """Whether a function moves tensors, by its name: ``to_device(x, device)``."""
+    return _MOVING.search(_last(call.func)) is not None
 
 
 def _targets(call: ast.Call) -> list[ast.expr]:

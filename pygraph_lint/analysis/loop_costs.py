@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import Event, Need, Needs
+from pygraph_lint.analysis.events import EVERY, Event, Need, Needs
 from pygraph_lint.analysis.loop_calls import (
     PREPARING,
     cost,
@@ -126,6 +126,9 @@ class Costs:
         value = self.values.of(test)
         if is_read(value):
             notes = (("inner", "yes"),) if self._turns_on_values(test) else ()
+            bare = isinstance(test, (ast.Name, ast.Attribute))
+            if bare and (value.needs or self.values.is_only_annotated(test)):
+                value = value._replace(needs=(*value.needs, EVERY))  # mostly a flag
             yield cost("loop.branch", test, source_of(test, 40), value, notes)
 
     def _turns_on_values(self, test: ast.expr) -> bool:

@@ -33,7 +33,8 @@ def loop_events(module: ModuleFacts, loops: LoopRegions) -> Iterator[tuple[Regio
     seen: set[Span] = set()
     for region, event in _of_file(module, loops):
         seen.add(event.span)
-        yield region, event
+        if loops.has_device(module, region.function):
+            yield region, event
     if near is not None:
         yield from ((near, event) for event in module.loaders if event.span not in seen)
 

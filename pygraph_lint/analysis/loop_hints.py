@@ -62,6 +62,10 @@ _PER_BATCH = (
     *("_batch(", "_input", "Agent", "Actor", "Policy", "Buffer", "Memory", "Replay", "Loader"),
     *("Iterator", "Prefetcher"),
 )
+# What a file has one of that moves models or batches to a device, or leaves that to a library.
+_PLACES = re.compile(
+    r"\.to\(|cuda|device|accelerat|lightning|fabric|deepspeed|horovod", re.IGNORECASE
+)
 _RARE_TEST = re.compile(r"^[ \t]*(el)?if [^\n]*%", re.MULTILINE)
 
 
@@ -87,7 +91,7 @@ def hints(text: str, file: Module) -> LoopHints:
     batches = helps and "torch" in text and any(part in text for part in _PER_BATCH)
     batches = batches and has_per_batch(statements(file.tree.body))
     if not words and not _may_be_script(text):
-        return LoopHints(may_help=True, starts=batches) if helps else NO_LOOPS
+        return LoopHints(True, batches, places=_places(text)) if helps else NO_LOOPS
     nodes = file.nodes
     loops = [node for node in nodes if isinstance(node, LOOPS)]
     starts = batches or (
@@ -106,7 +110,11 @@ def hints(text: str, file: Module) -> LoopHints:
             if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in called
         }
         called |= {node.name for node in nodes if isinstance(node, ast.alias) and node.asname}
-    return LoopHints(True, starts, frozenset(called - {""}), words)
+    return LoopHints(True, starts, frozenset(called - {""}), words, _places(text))
+
+
+def _places(text: str) -> bool:
+    return _PLACES.search(text) is not None
 
 
 def _last_name(node: ast.AST) -> str:

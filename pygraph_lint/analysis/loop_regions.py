@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pygraph_lint.analysis.akin import Akin, is_of_loss
 from pygraph_lint.analysis.call_graph import methods_of_passed, targets
 from pygraph_lint.analysis.events import Span
+from pygraph_lint.analysis.loop_devices import NamedDevices
+from pygraph_lint.analysis.metrics import is_of_library
 from pygraph_lint.analysis.model import (
     ACTS,
     COLLATES,
@@ -25,6 +27,7 @@ from pygraph_lint.analysis.model import (
     is_program,
 )
 from pygraph_lint.analysis.nodes import short
+from pygraph_lint.analysis.once import once_in_loops
 from pygraph_lint.analysis.passed_functions import PassedFunctions
 from pygraph_lint.analysis.places import Region, RegionKind
 from pygraph_lint.analysis.program import Program
@@ -39,10 +42,6 @@ _OF_OBJECTS = frozenset(("named", "lone", "known", "akin"))  # whose name is the
 _UNNAMED = frozenset(("forward", "__call__", "__init__", "__post_init__"))
 # Functions that run once or now and then, whatever they call.
 _ONCE = frozenset(("main", "__init__", "fit", "run"))
-_RUNS_ONCE = re.compile(
-    r"(^|_)(lazy|initiali[sz]e|setup|set_up|connect|register_\w+|checkpoint)(_|$)"
-    r"|^_*(evaluate|eval|validate|validation|val)(_(?!args|input|action)|$)|^_*(load|save)_"
-)
 
 _GIVE_ACTIONS = frozenset(("act", "get_action", "select_action", "predict_action"))
 _NOT_TRAINING = PER_BATCH | {MAY_CALL_STEP, ACTS}
@@ -77,6 +76,9 @@ class LoopRegions:
         self._bodies_of = bodies_of
         self._bodies: dict[str, FileLoops] = {}
         self._paths: dict[str, tuple[str, ...]] = {}
+        self._placed: set[str] = set()  # what loops run whose files name a device
+        self._devices = NamedDevices(program)
+        self._every = asked.every
         self._of_models: dict[str, tuple[str, ...]] = {}  # what models run, where steps call them
         self._passed = PassedFunctions(program)
         self._akin = Akin(program)
@@ -92,9 +94,11 @@ class LoopRegions:
         self._starts = {_key(body) for body in starts}
         self._found = starts
         self._moving: dict[tuple[str, int, str], bool] = {}
-        for body in starts:
+        of_file = self._program.module_of
+        placed = {body.function: self._devices.named_in(of_file(body.function)) for body in starts}
+        for body in sorted(starts, key=lambda each: not placed[each.function]):
             if body.why != COLLATES:  # which works on the host, and whatever it calls
-                self._follow(body)
+                self._follow(body, placed[body.function])
         self._follow_models()
 
     def still_hold(
@@ -203,7 +207,7 @@ class LoopRegions:
         if self._is_compiled(body.function):
             return False
         if body.why == UPDATES:
-            return not self._is_of_library(body.function)
+            return not is_of_library(self._program, body.function)
         if body.why not in (MAY_CALL_STEP, ACTS):
             return True
         if body.why == MAY_CALL_STEP and _of_evaluation(body.function):
@@ -216,17 +220,6 @@ class LoopRegions:
         if body.why != ACTS:
             return False
         return self._leads_to_training(reached) or self._is_beside_training(body.function)
-
-    def _is_of_library(self, function: str) -> bool:
-        """Whether a method's class derives from a metric of a library: it evaluates, and counts
-        where a step calls it.
-        """
-        facts = self._program.functions.get(function)
-        lineage = self._program.lineage(facts.owner) if facts is not None else ()
-        bases = (base for name in lineage for base in self._program.classes[name].bases)
-        return any(
-            base.endswith("Metric") and self._program.class_named(base) is None for base in bases
-        )
 
     def _is_beside_training(self, function: str) -> bool:
         """Whether the class of a function, or the file of one without a class, trains, too."""
@@ -348,7 +341,13 @@ class LoopRegions:
         kind = self._compiled.kind(function)
         return kind in (RegionKind.COMPILED, RegionKind.CAPTURED)
 
-    def _follow(self, start: LoopBody) -> None:
+    def has_device(self, module: ModuleFacts, function: str) -> bool:
+        """Whether the file of a function, or that of a loop which runs it, names a device, or one
+        that imports it does: a program without one waits for none.
+        """
+        return self._every or function in self._placed or self._devices.named_in(module)
+
+    def _follow(self, start: LoopBody, placed: bool) -> None:
         queue = deque(self._called(start, (_start(start),)))
         while queue:
             name, path = queue.popleft()
@@ -358,9 +357,11 @@ class LoopRegions:
             if name.endswith(".forward") and not is_of_loss(name):
                 self._of_models.setdefault(name, path)  # most of it is reported as a model's code
                 continue
-            if _RUNS_ONCE.search(name.rpartition(".")[2]) and not self._is_of_policy(name):
+            if once_in_loops(name) and not self._is_of_policy(name):
                 continue
             self._paths[name] = path
+            if placed:
+                self._placed.add(name)
             helper = self._helper(name)
             if helper is not None:
                 queue += self._called(helper, path)

@@ -96,14 +96,16 @@ class FunctionFacts:
 
 
 class Kept(NamedTuple):
-    """What a statement makes an attribute keep: an argument of the constructor, a constant, or
-    anything else. With ``made`` it is an object, where the argument asks for one, and else None.
+    """What a statement makes an attribute keep: an argument of the constructor, a constant, what
+    another object keeps by a name (``settings.flag``), or anything else. With ``made`` it is an
+    object, where the argument asks for one, and else None.
     """
 
     parameter: str = ""
     const: object = None
     is_const: bool = False
     made: bool = False
+    named: str = ""
 
 
 @dataclass(slots=True)
@@ -187,13 +189,14 @@ class LoopHints:
     ``may_help``: a loop may call functions of the file. ``starts``: the file computes gradients,
     compiles something beside a loop, or has a step that a trainer calls. ``called`` are the last
     names of what its loops call, where one of them may call a step; ``words`` says that they may
-    call a step that has no name.
+    call a step that has no name. ``places``: the file names a device, or what moves models there.
     """
 
     may_help: bool = False
     starts: bool = False
     called: frozenset[str] = frozenset()
     words: bool = False
+    places: bool = False
 
 
 NO_LOOPS = LoopHints()

@@ -48,6 +48,8 @@ def eval_binary(state: State, node: ast.BinOp) -> Value:
         right = state.ev(operation.right)
         note_met(state, operation.left, left, right)
         note_met(state, operation.right, right, left)
+        if isinstance(operation.op, ast.Pow) and left.const is not None and right.flags & v.READ:
+            state.note_needed(operation.right)  # whether the power is a whole number
         left = arithmetic(state, type(operation.op), left, right, operation)
     return left
 

@@ -9,7 +9,13 @@ from pygraph_lint.analysis.literals import asks_for_none
 from pygraph_lint.analysis.model import Kept
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import FunctionNode
-from pygraph_lint.analysis.nodes import dotted, is_constant, statements, without_not
+from pygraph_lint.analysis.nodes import (
+    dotted,
+    is_constant,
+    keyword,
+    statements,
+    without_not,
+)
 from pygraph_lint.analysis.parameters import assigned_names
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -29,12 +35,13 @@ def note_options(file: Module) -> None:
 
 
 def _stores(owner: ast.ClassDef) -> Iterator[tuple[str, Kept]]:
-    """The attributes that a class and its methods bind, with what they keep then."""
+    """The attributes that a class and its methods bind, with what they keep then. A field without a
+    value is one that the class has to be given, where it has no constructor of its own.
+    """
+    made = any(isinstance(each, _FUNCTIONS) and each.name == "__init__" for each in owner.body)
     for method in owner.body:
-        if isinstance(method, ast.Assign) and isinstance(method.value, ast.Constant):
-            for name in method.targets:
-                if isinstance(name, ast.Name):
-                    yield name.id, _constant(method.value)
+        if isinstance(method, (ast.Assign, ast.AnnAssign)) and (not made or method.value):
+            yield from _fields(method)
         if not isinstance(method, _FUNCTIONS) or not method.args.args:
             continue
         own = method.args.args[0].arg
@@ -49,12 +56,29 @@ def _stores(owner: ast.ClassDef) -> Iterator[tuple[str, Kept]]:
                 yield target.attr, kept
 
 
+def _fields(statement: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, Kept]]:
+    """The attributes that a class has by a statement of its own, where that gives a constant, or
+    nothing.
+    """
+    kept = _kept(statement.value, frozenset())
+    required = isinstance(statement, ast.AnnAssign) and statement.value is None
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    for name in targets if kept.is_const or required else ():
+        if isinstance(name, ast.Name):
+            yield name.id, kept
+
+
 def _kept(value: ast.expr | None, given: frozenset[str]) -> Kept:
     """What a value is, in a constructor that is given some parameters."""
     if isinstance(value, ast.Name) and value.id in given:
         return Kept(parameter=value.id)
     if isinstance(value, ast.Constant):
         return _constant(value)
+    if isinstance(value, ast.Call):
+        said = keyword(value, "default")  # `field(default=False)`, `config("A", default=False)`
+        return _constant(said) if isinstance(said, ast.Constant) else _ANYTHING
+    if value is not None and key_of(value):
+        return Kept(named=key_of(value))
     if isinstance(value, ast.IfExp):
         arms = (value.body, value.orelse)
         nothing = [is_constant(each, None) for each in arms]

@@ -27,7 +27,8 @@ def may_be(value: Value | None, test: Test, outcome: bool) -> bool:
     if test.how is How.KIND:
         if outcome:
             return bool(value.kinds & (test.kinds | _OF_ANY_KIND))
-        return value.kinds != v.TENSOR or not test.kinds & v.TENSOR
+        of_kind = value.kinds == v.TENSOR or isinstance(value.const, (int, str))
+        return not of_kind or not test.kinds & value.kinds
     if value.const is not None or value.kinds == v.NONE:
         return test.outcome(value.const) == outcome
     if test.how is How.NONE:

@@ -353,6 +353,7 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "set": _is_usual,
     "module": lambda proof, need: proof.program.is_module(proof.program.symbol(need.owner)),
     "called": _is_called,
+    "every": lambda proof, need: proof.usual is None,
     **dict.fromkeys(("true", "false"), _can_return),
     "keeps": lambda proof, need: memoised.breaks_graph(proof.program, need.owner, proof.all_hold),
     "ends": lambda proof, need: proof.graph_ends.in_method(need.owner, need.name),

@@ -22,6 +22,7 @@ from pygraph_lint.analysis.model import (
     Root,
 )
 from pygraph_lint.analysis.nodes import short
+from pygraph_lint.analysis.once import once_in_models
 from pygraph_lint.analysis.outside_calls import CALLING, OutsideCalls
 from pygraph_lint.analysis.parameters import holds_of_arrays
 from pygraph_lint.analysis.places import Region, RegionKind
@@ -29,8 +30,8 @@ from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
 
 _SHOWN_STEPS = 8
-# Needs of calls: what a predicate has to give, what an option has to be.
-CONDITIONS = ("true", "false", "set")
+# Needs of calls: what a predicate has to give, what an option has to be, that all is asked for.
+CONDITIONS = ("true", "false", "set", "every")
 _FORWARD = "forward of an nn.Module"  # why a region starts
 # Folders of what reads and prepares data for models, or exports them.
 _BESIDE_MODELS = frozenset(
@@ -47,11 +48,15 @@ _MAX_DEPTH = 6
 class Reached:
     """The functions reached from the starts added so far. The first call path to a function stays.
 
-    ``possible`` says of a call whether the conditions it stands under can hold. Calls are not kept,
-    but looked up in the program when they are asked for: it may have moved them to other lines.
+    ``possible`` says of a call whether the conditions it stands under can hold; with ``every``,
+    functions that set up count, too. Calls are not kept, but looked up in the program when they are
+    asked for: it may have moved them to other lines.
     """
 
-    def __init__(self, program: Program, possible: Callable[[Call], bool]) -> None:
+    def __init__(
+        self, program: Program, possible: Callable[[Call], bool], every: bool = False
+    ) -> None:
+        self.every = every
         self.entered: dict[str, RegionKind] = {}
         self._program = program
         self.possible = possible
@@ -205,7 +210,7 @@ class Reached:
                 continue
             if facts.owner and self._program.feeds_data(facts.owner):
                 continue
-            if kind is RegionKind.MODEL and (facts.on_host or (step.parent and facts.uses_files)):
+            if kind is RegionKind.MODEL and self._is_left_out(facts, step):
                 continue
             further = _Step(name, "", kind)
             if facts.only_itself and not self._program.is_wrapping(facts.kept_out):
@@ -221,6 +226,13 @@ class Reached:
                 self._callers[target].append(name)
                 if target not in self._steps:
                     queue.append((target, further))
+
+    def _is_left_out(self, facts: FunctionFacts, step: _Step) -> bool:
+        """Whether what is only believed to be compiled is not, or does not run on every call."""
+        if facts.on_host:
+            return True
+        once = not self.every and once_in_models(facts.name)
+        return bool(step.parent) and (facts.uses_files or once)
 
     def keep_near(self, most: int) -> None:
         """Leave out what lies more than ``most`` away from the forward of a module that is only
@@ -400,7 +412,7 @@ def compiled_regions(
     """What is compiled or captured: first what provably is, or is said to be, then what any
     module's forward does, then what users of a library may compile.
     """
-    reached = Reached(program, possible)
+    reached = Reached(program, possible, asked.every)
     modules = [module for module in program.modules.values() if asked.counts(module.module)]
     for module in modules:
         for root in module.roots:

@@ -10,12 +10,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import KEYWORDS, Event, Need, Span
+from pygraph_lint.analysis.events import EVERY, KEYWORDS, Event, Need, Span
 from pygraph_lint.analysis.later_uses import LaterUses
 from pygraph_lint.analysis.literals import Test
 from pygraph_lint.analysis.model import KEYWORDED, OF_MAPPING, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.module import Module
-from pygraph_lint.analysis.nodes import Body, root_and_path, span_of
+from pygraph_lint.analysis.nodes import Body, root_and_path, span_of, walk
 from pygraph_lint.analysis.options import bound_attributes, default_of_key, key_of
 from pygraph_lint.analysis.symbols import as_argument, constant
 from pygraph_lint.analysis.values import Value
@@ -25,6 +25,11 @@ Environment = dict[str, Value]
 BUILTINS = frozenset(dir(builtins))
 
 # Evidence that lies in the call itself.
+# What is read of tensors: numbers, and sizes that depend on values.
+_READ = (
+    *("sync.item", "sync.number", "sync.bool"),
+    *("shape.unique", "shape.nonzero", "shape.mask-read", "shape.bincount"),
+)
 _EVIDENT = {
     "host.factory": "the call has no device=, so its result is made on the host",
     "effect.log": "`{subject}` is a method of a logger",
@@ -139,7 +144,9 @@ class State:
         self.met: dict[Key, set[tuple[int, int]]] = {}  # where they meet tensors of the device
         self.device_context = 0
         self.half = 0
-        self.arms = 0  # of if statements around what runs now
+        self.arms = (
+            0  # around what runs now, of tests that ask for more than which inputs there are
+        )
         self.on_host = 0  # arms that run for tensors of the host
         self.odd = 0  # arms that only run for these, or where numbers have gone wrong
         self.last_stores: dict[str, int] = {}  # attributes, and the line of their last store
@@ -193,6 +200,8 @@ class State:
         if self.quiet or (self.odd and _tells_users(kind, subject)):
             return
         needs = self.guards
+        if self.arms and _tells_users(kind, subject) and not subject.endswith("_once"):
+            needs = (*needs, EVERY)  # it tells of what is not usual, again and again
         evidence: tuple[str, ...] = ()
         if about is not None:
             if about.needs:
@@ -214,6 +223,15 @@ class State:
         event = self.events.get(key)
         if event is not None and event.note(name) is None:
             self.events[key] = event._replace(notes=(*event.notes, (name, value)))
+
+    def note_needed(self, node: ast.expr) -> None:
+        """Note that numbers and sizes which are read in an expression have to be known while it is
+        traced: as a graph of one piece, too.
+        """
+        for part in walk(node) if self.events else ():
+            if isinstance(part, (ast.Call, ast.Subscript)):
+                for kind in _READ:
+                    self.add_note((kind, part.lineno, part.col_offset), "decides", "yes")
 
     def record_call(
         self, how: str, target: str, name: str, node: ast.AST, site: CallSite | None = None
@@ -238,7 +256,8 @@ class State:
             unknown += self._handed_on(site)
             while arguments and arguments[-1] is None:
                 arguments = arguments[:-1]
-        self.calls[key] = Call(how, target, name, span, arguments, keywords, self.guards, unknown)
+        needs = (*self.guards, EVERY) if self.odd else self.guards
+        self.calls[key] = Call(how, target, name, span, arguments, keywords, needs, unknown)
 
     def _argument(self, value: Value, node: ast.expr | None) -> Value | None:
         """What is kept of an argument; of one that is an option here, which one it is."""
@@ -354,7 +373,7 @@ class State:
 
 
 def _tells_users(kind: str, subject: str) -> bool:
-    """Whether a call only says something: in an odd arm, that something is wrong."""
+    """Whether a call only says something: in an arm, mostly that something is not as it should."""
     said = subject.removeprefix("builtins.").startswith(("print", "warnings.", "logging."))
     return kind == "effect.log" or (kind == "call" and said)
 

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.annotations import annotated
 from pygraph_lint.analysis.binding import assign
 from pygraph_lint.analysis.conditions import asked, narrow, only_if, truth
 from pygraph_lint.analysis.devices import MADE
-from pygraph_lint.analysis.nodes import method_name, source_of, span_of, walk
+from pygraph_lint.analysis.nodes import source_of, span_of
 from pygraph_lint.analysis.operators import arithmetic
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.values import Value
-
-# Words of a warning that says what the caller does wrong, or asks for what is not there.
-_MISUSE = re.compile(
-    r"deprecat|legacy|\bignor|ineffective|no effect|unsupported|incompatible|unexpected|invalid"
-    r"|fall(s|ing)? ?back|instead|\bshould|\bmust\b|please|did you|consider|may not|might not"
-    r"|(not|n't) (be )?(currently )?(support|recommend|expect|initiali|compatib|implement|valid)",
-    re.IGNORECASE,
-)
 
 
 def exec_assign(state: State, node: ast.Assign) -> None:
@@ -81,9 +72,6 @@ def exec_raise(state: State, node: ast.Raise) -> bool:
 
 
 def exec_expression(state: State, node: ast.Expr) -> None:
-    if state.arms and _warns_of_misuse(node.value):
-        state.ev_quiet(node.value)  # a program in use does not come here
-        return
     state.ev(node.value)
     place = span_of(node.value)
     for kind in MADE if isinstance(node.value, ast.Call) else ():
@@ -91,15 +79,6 @@ def exec_expression(state: State, node: ast.Expr) -> None:
         if made is not None and made.span == place and made.note("placed") is None:
             # What nothing gets is not copied.
             del state.events[(kind, place.line, place.column)]
-
-
-def _warns_of_misuse(call: ast.expr) -> bool:
-    """``logger.warning("`scale` is deprecated")``; not what is said once, and so often reached."""
-    warns = method_name(call) in ("warning", "warn")
-    if not isinstance(call, ast.Call) or not warns or not call.args:
-        return False
-    texts = (each.value for each in walk(call.args[0]) if isinstance(each, ast.Constant))
-    return any(isinstance(text, str) and _MISUSE.search(text) is not None for text in texts)
 
 
 def exec_assert(state: State, node: ast.Assert) -> None:

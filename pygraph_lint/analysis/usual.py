@@ -16,6 +16,7 @@ from pygraph_lint.analysis.model import (
     Call,
     FunctionFacts,
     Kept,
+    ModuleFacts,
 )
 from pygraph_lint.analysis.outside_calls import OutsideCalls
 from pygraph_lint.analysis.passed import asked_of, may_be, passed
@@ -45,6 +46,8 @@ class Usual:
         keeps an argument of the constructor, and no construction passes such a value.
         """
         program, attribute = self._program, asked.parameter
+        if not owner:
+            return self._set_somewhere(asked)
         cls = program.class_named(owner)
         if cls is None:
             return True
@@ -58,9 +61,52 @@ class Usual:
         of_machine = _OF_MACHINE.search(attribute.lower()) is not None
         if of_machine or any(attribute in self._set_beside(name) for name in family):
             return True
-        if not any(each.parameter for _, each in kept):
+        if not any(each.parameter or each.named for _, each in kept):
             return True
         return any(self._may_keep(name, each, asked) for name, each in kept)
+
+    def _set_somewhere(self, asked: Tested) -> bool:
+        """Whether a test of what some object of settings keeps by a name may come out so: not where
+        all that have the name have another default, and nothing sets it.
+        """
+        key = ("", asked)
+        if key not in self._known:
+            self._known[key] = False  # what is only passed on in a circle
+            name = asked.parameter
+            kept = self._settings.get(name, [])
+            given = self._given.get(name, [])
+            self._known[key] = (
+                not kept
+                or _OF_MACHINE.search(name.lower()) is not None
+                or any(name in each.set_outside for each in self._modules)
+                or any(value is None or self.may_be(value, asked) for value in given)
+                or any(self._may_keep(owner, each, asked) for owner, each in kept)
+            )
+        return self._known[key]
+
+    @cached_property
+    def _settings(self) -> dict[str, list[tuple[str, Kept]]]:
+        """What objects that are no modules keep, by the name of the attribute."""
+        found: dict[str, list[tuple[str, Kept]]] = defaultdict(list)
+        for name, facts in self._program.classes.items():
+            for attribute, stored in (
+                facts.options.items() if "forward" not in facts.methods else ()
+            ):
+                found[attribute] += [(name, each) for each in stored]
+        return found
+
+    @cached_property
+    def _given(self) -> dict[str, list[Value | None]]:
+        """What calls pass by name; None where nothing is known of it."""
+        found: dict[str, list[Value | None]] = defaultdict(list)
+        for call in (call for function in self._functions for call in function.calls):
+            for name, value in call.named:
+                if _name_of(value) != name:
+                    found[name].append(value)
+            for each in call.unknown:
+                if isinstance(each, str):
+                    found[each].append(None)
+        return found
 
     def _set_beside(self, owner: str) -> frozenset[str]:
         """The attributes of other objects that the file of a class sets."""
@@ -77,6 +123,8 @@ class Usual:
                 is_there = asked.outcome == (asked.test.how is How.TRUE)
                 further = Tested(kept.parameter, Test(How.TRUE), is_there)
             return self.passed(f"{owner}.__init__", further)
+        if kept.named:
+            return self._set_somewhere(asked._replace(parameter=kept.named))
         return not kept.is_const or may_be(constant(kept.const), asked.test, asked.outcome)
 
     def passed(self, function: str, asked: Tested) -> bool:
@@ -150,11 +198,14 @@ class Usual:
         return [call for call, found in self._others.of(function) if call.how != "mention"]
 
     @property
+    def _modules(self) -> Iterator[ModuleFacts]:
+        """The files that are no tests."""
+        return (each for each in self._program.modules.values() if not each.is_test)
+
+    @property
     def _functions(self) -> Iterator[FunctionFacts]:
         """The functions of files that are no tests."""
-        for module in self._program.modules.values():
-            if not module.is_test:
-                yield from module.functions.values()
+        return (each for module in self._modules for each in module.functions.values())
 
     @cached_property
     def _others(self) -> OutsideCalls:

@@ -10,13 +10,23 @@ from pygraph_lint.analysis.link import Project, link
 from pygraph_lint.analysis.model import FileLoops, ModuleFacts, Sinks
 from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked
 
+DEVICE = '\nDEVICE = "cuda"\n'
 SINKS = Sinks(frozenset(("print", "time.time")), ("random.",), frozenset(("backward",)))
 
 
 def project(
     asked: Asked = NOTHING_ASKED, /, **files: str
 ) -> tuple[Project, dict[str, ModuleFacts]]:
-    """Facts of modules given as ``a__b="source"`` (module ``a.b``), linked."""
+    """Facts of modules given as ``a__b="source"`` (module ``a.b``), linked; each names a device, as
+    the files of programs that wait for one do.
+    """
+    return as_given(asked, **{n: textwrap.dedent(text) + DEVICE for n, text in files.items()})
+
+
+def as_given(
+    asked: Asked = NOTHING_ASKED, /, **files: str
+) -> tuple[Project, dict[str, ModuleFacts]]:
+    """The same, of modules as they are."""
     texts = {name.replace("__", "."): textwrap.dedent(text) for name, text in files.items()}
     facts = {
         module: extract(text, f"{module}.py", module, False, SINKS)

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from pygraph_lint.analysis.places import RegionKind
-from tests.analysis.programs import confirmed, project
+from tests.analysis.programs import as_given, confirmed, project
 
 HEAD = "import math\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
 LOOP = """
@@ -578,3 +578,13 @@ def test_functions_that_give_each_others_results_end() -> None:
     """
     linked, facts = project(m=source)
     assert confirmed(linked, facts["m"]) == []
+
+
+def test_a_program_that_names_no_device_waits_for_none() -> None:
+    source = HEAD + "def train(model, optimizer, loader):\n    for x in loader:\n"
+    source += "        loss = model(x).sum()\n        loss.backward()\n        print(loss.item())\n"
+    user = "from m import train\ntrain(model.cuda(), optimizer, loader)\n"
+    for files, reads in (({}, 0), ({"run": user}, 1)):
+        linked, facts = as_given(m=source, **files)
+        found = [event.kind for _, event in linked.loop_events(facts["m"])]
+        assert found.count("loop.read") == reads

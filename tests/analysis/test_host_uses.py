@@ -1,11 +1,12 @@
-"""A tensor that is made on the host is reported where it, or what is computed from it, may meet
-the device.
+"""A tensor that is made on the host is reported where it, or what is computed from it, is seen to
+meet the device; where it may meet it, if all that gets tensors is asked for.
 """
 
 from __future__ import annotations
 
 import pytest
 
+from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked
 from tests.analysis.programs import confirmed, project
 
 HEAD = """
@@ -15,10 +16,10 @@ class M(torch.nn.Module):
 """
 
 
-def made(body: str, more: str = "") -> list[str]:
+def made(body: str, more: str = "", asked: Asked = NOTHING_ASKED) -> list[str]:
     """The host tensors that are reported."""
     source = HEAD + "".join(f"        {line}\n" for line in body.splitlines()) + more
-    linked, facts = project(m=source)
+    linked, facts = project(asked, m=source)
     found = (event.kind for event in confirmed(linked, facts["m"]))
     return [kind for kind in found if kind in ("host.factory", "host.data-tensor")]
 
@@ -51,34 +52,51 @@ def test_what_never_meets_the_device_is_not_reported(body: str) -> None:
     "body",
     [
         "return x[torch.arange(3)]",
+        "return torch.arange(3).view(1, 3).to(others.place)",
+        "return to_device(torch.arange(3), x)",
+        "steps = torch.arange(3)\nreturn steps.view(3, 1).type(x.type())",
+        "rows = torch.zeros(3)\nfor i in range(3):\n    rows[i], _ = x.max(0)\nreturn rows",
         "return x + torch.arange(3) * 2",
         "steps = torch.arange(3)\nsteps = steps.view(-1, 1)\nreturn torch.cat([x, steps])",
         "table = torch.zeros(3, 3)\nfor row in table:\n    x = x + row\nreturn x",
         "table = torch.zeros(3)\ntable[0] = x.sum()\nreturn table.tolist()",
-        "kept = []\nkept.append(torch.arange(3))\nreturn x * torch.cat(kept)",
         "kept = {}\nkept['a'] = torch.arange(3)\nreturn x[kept['a']]",
+        "for a, steps in zip(x, torch.arange(3)):\n    x = x + a[steps]\nreturn x",
+    ],
+)
+def test_what_meets_the_device_is_reported(body: str) -> None:
+    assert made(body) == ["host.factory"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "kept = []\nkept.append(torch.arange(3))\nreturn x * torch.cat(kept)",
         "self.steps = torch.arange(3)\nreturn x",
         "return others(torch.arange(3))",
         "return torch.distributions.Normal(torch.zeros(3), 1).sample().to(x.device)",
         "steps = torch.arange(3)\nreturn torch.vmap(lambda y: y + steps)(x)",
         "steps = torch.arange(3)\ndef shifted(y):\n    return y + steps\nreturn shifted(x)",
+        "global steps\nsteps = torch.arange(3)\nreturn x",
         "mask = torch.zeros(3)\nif self.training:\n    mask = torch.ones(3, device=x.device)\n"
         "return x * mask",
-        "for a, steps in zip(x, torch.arange(3)):\n    x = x + a[steps]\nreturn x",
-        "global steps\nsteps = torch.arange(3)\nreturn x",
+        "sizes = torch.arange(1, 3)\nreturn x.expand(*sizes)",
     ],
 )
-def test_what_may_meet_the_device_is_reported(body: str) -> None:
-    assert made(body) == ["host.factory"]
+def test_what_may_meet_the_device_is_reported_where_all_is_asked_for(body: str) -> None:
+    assert made(body) == []
+    assert made(body, asked=Asked(every=True)) == ["host.factory"]
 
 
 def test_what_is_returned_is_reported_where_a_region_calls_the_function() -> None:
     helper = "    def steps(self):\n        return torch.arange(3)\n"
-    assert made("return x[self.steps()]", helper) == ["host.factory"]
-    assert made("return torch.arange(count)") == []
+    every = Asked(every=True)
+    assert made("return x[self.steps()]", helper) == []
+    assert made("return x[self.steps()]", helper, every) == ["host.factory"]
+    assert made("return torch.arange(count)", asked=every) == []
     part = "    def __init__(self):\n        super().__init__()\n"
     whole = "def build(losses):\n    return losses(matcher=M())\n"
-    assert made("return torch.arange(count)", part + whole) == ["host.factory"]
+    assert made("return torch.arange(count)", part + whole, every) == ["host.factory"]
 
 
 @pytest.mark.parametrize(("given", "expected"), [("x.shape[1]", []), ("x", ["host.factory"])])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pygraph_lint.analysis.regions import Asked
 from tests.analysis.programs import confirmed, forward, kinds, project
 from tests.rules.conftest import lint_text
 
@@ -17,6 +18,12 @@ def claims(body: str) -> list[tuple[str, str, str]]:
     found = lint_text(HEAD + "\n".join(lines) + "\n")
     said = [(f.code, f.consequences["compile"], f.consequences["sync"]) for f in found]
     return [each for each in said if not each[0].startswith("PG1")]
+
+
+def of_all(source: str) -> list[str]:
+    """The kinds of the events where whatever gets tensors is asked for."""
+    linked, facts = project(Asked(every=True), m=source)
+    return [event.kind for event in confirmed(linked, facts["m"])]
 
 
 WAITS = [
@@ -68,10 +75,10 @@ def test_a_tensor_of_what_is_a_tensor_copies_nothing_from_the_host() -> None:
         def forward(self, x: torch.Tensor):
             return wrap({})
     """
-    assert kinds(source.replace("{}", "x.sum()")) == []
-    assert kinds(source.replace("{}", "[1.0, 2.0]")) == ["host.data-tensor"]
+    assert of_all(source.replace("{}", "x.sum()")) == []
+    assert of_all(source.replace("{}", "[1.0, 2.0]")) == ["host.data-tensor"]
     either = source.replace("values):", "values=0.5):").replace("{}", "x.sum()")
-    assert kinds(either) == ["host.data-tensor"]  # the default is a number
+    assert of_all(either) == ["host.data-tensor"]  # the default is a number
 
 
 @pytest.mark.parametrize(
@@ -86,11 +93,9 @@ def test_a_tensor_of_what_is_a_tensor_copies_nothing_from_the_host() -> None:
 def test_what_no_tensor_enters_does_not_run_for_tensors(test: str) -> None:
     source = HEAD + f"def f(x):\n    {test}\n"
     model = "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n        return f({})\n"
-    linked, facts = project(m=source + model.format("x"))
-    assert confirmed(linked, facts["m"]) == []
+    assert of_all(source + model.format("x")) == []
     if "ndarray" not in test:
-        linked, facts = project(m=source + model.format("1.0"))
-        assert [event.kind for event in confirmed(linked, facts["m"])] == ["host.data-tensor"]
+        assert of_all(source + model.format("1.0")) == ["host.data-tensor"]
 
 
 def test_what_reads_data_for_a_loader_is_in_no_region() -> None:
@@ -99,8 +104,8 @@ def test_what_reads_data_for_a_loader_is_in_no_region() -> None:
     source += "        self.rows = torch.tensor([1.0, 2.0])\n"
     source += "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
     source += "        return Data('a') or x\n"
-    assert kinds(source) == []
-    assert "host.data-tensor" in kinds(source.replace("(Dataset)", ""))
+    assert of_all(source) == []
+    assert "host.data-tensor" in of_all(source.replace("(Dataset)", ""))
 
 
 @pytest.mark.parametrize("name", ["tests__layers", "pkg__test_layers", "pkg__test__layers"])
@@ -173,3 +178,21 @@ def test_a_number_of_the_host_as_index_is_not_copied() -> None:
     assert "host.moved" not in kinds(source.format("rows", "i"))
     assert "host.moved" not in kinds(source.format(pairs, "i[0], i[1]"))
     assert "host.moved" in kinds(source.format("range(3)", "rows + 1"))
+
+
+@pytest.mark.parametrize(
+    ("line", "whole"),
+    [
+        ("return x * 2 ** x.max().item()", "error"),
+        ("return x * x.max().item() ** 2", "ok"),
+        ("return x * (x.max().item() // 2)", "ok"),
+        ("return x if len(torch.unique(x)) > 2 else -x", "error"),
+        ("assert len(torch.unique(x)) == 3", "ok"),
+        ("return x[x > 1].sum()", "ok"),
+    ],
+)
+def test_what_has_to_be_known_cannot_be_one_graph(line: str, whole: str) -> None:
+    source = HEAD + "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    found = lint_text(source + f"        {line}\n")
+    said = [(each.consequences["compile"], each.consequences["fullgraph"]) for each in found]
+    assert said == [("break", whole)]

@@ -232,8 +232,9 @@ def test_a_loop_in_an_environment_that_leads_to_training(body: str, expected: li
         ("if x is None: return\n    elif torch.is_tensor(x): return x\n    y = float(x)", []),
         ("if not isinstance(x, torch.Tensor): return x\n    y = float(x)", ["loop.read"]),
         ("if isinstance(x, list): return x\n    y = float(x)", ["loop.read"]),
-        ("if isinstance(x, torch.Tensor) and x: y = 0", ["loop.branch"]),
-        ("if isinstance(x, list) or x: y = 0", ["loop.branch"]),
+        ("if isinstance(x, torch.Tensor) and x > 0: y = 0", ["loop.branch"]),
+        ("if isinstance(x, list) or x > 0: y = 0", ["loop.branch"]),
+        ("if isinstance(x, torch.Tensor) and x: y = 0", []),
         ("y = float(x) if isinstance(x, torch.Tensor) else x", ["loop.read"]),
     ],
 )

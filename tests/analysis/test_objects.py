@@ -403,4 +403,4 @@ def test_a_property_that_makes_a_host_tensor() -> None:
             def forward(self, x: torch.Tensor):
                 return self.table.to(x.device) + x
         """
-    assert seen(source) == ["host.factory", "host.moved"]
+    assert seen(source) == ["host.moved"]

@@ -49,7 +49,10 @@ class Net(nn.Module):
         ("if self.width == 3: x.tolist()", True),
         ("if self.flag > 0: x.tolist()", False),
         ("if self.training and self.flag > 0.0: x.tolist()", False),
-        ("if self.flag > 1: x.tolist()", True),
+        ("if self.flag > 1: x.tolist()", False),
+        ("if self.flag >= 0: x.tolist()", True),
+        ("if self.flag <= 0: x.tolist()", True),
+        ("if self.flag < 1: x.tolist()", True),
         ("if not self.flag > 0: x.tolist()", True),
         ("if self.width > 0: x.tolist()", True),
         ("y = self.read(x) if self.flag else x", False),
@@ -133,13 +136,6 @@ def test_an_object_that_an_option_asks_for(made: str, test: str) -> None:
 @pytest.mark.parametrize("name", ["device", "use_cuda", "accelerator", "is_distributed"])
 def test_where_a_program_runs_is_no_option(name: str) -> None:
     assert kinds(WITH.replace("flag", name)) == ["sync.tolist"]
-
-
-@pytest.mark.parametrize("name", ["dropout", "mask_rate", "p"])
-def test_a_rate_is_no_option(name: str) -> None:
-    assert kinds(MODEL.format("if self.flag > 0: x.tolist()").replace("flag", name)) == [
-        "sync.tolist"
-    ]
 
 
 @pytest.mark.parametrize(
@@ -245,3 +241,37 @@ def test_an_option_of_a_part() -> None:
     )
     assert kinds(MODEL.format("pass") + whole.format("")) == []
     assert kinds(MODEL.format("pass") + whole.format(", flag=True")) == ["sync.tolist"]
+
+
+SETTINGS = {
+    "a constructor": "class Settings:\n    def __init__(self, flag=False): self.flag = flag\n",
+    "a field": "@dataclass\nclass Settings:\n    flag: bool = False\n",
+    "a default": "@dataclass\nclass Settings:\n    flag: bool = field(default=False)\n",
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize(
+    ("keeps", "test"),
+    [
+        ("self.on = settings.flag", "self.on"),
+        ("self.settings = settings", "self.settings.flag"),
+        ("self.on = settings['flag']", "self.on"),
+    ],
+)
+def test_settings_that_are_off_and_that_nothing_sets(settings: str, keeps: str, test: str) -> None:
+    source = HEAD + "from dataclasses import dataclass, field\n" + settings
+    source += "class M(nn.Module):\n    def __init__(self, settings):\n        super().__init__()\n"
+    source += f"        {keeps}\n    def forward(self, x: torch.Tensor):\n"
+    source += f"        if {test}: x.tolist()\n        return x\n"
+    assert kinds(source) == []
+    linked, facts = project(Asked(every=True), m=source)
+    assert [each.kind for each in confirmed(linked, facts["m"])] == ["sync.tolist"]
+    for said in (
+        "def make(): return Settings(flag=True)",
+        "def on(settings): settings.flag = True",
+    ):
+        assert kinds(source + said + "\n") == ["sync.tolist"]
+    assert kinds(source.replace("False", "True")) == ["sync.tolist"]
+    needed = "@dataclass\nclass Other:\n    flag: bool\n"
+    assert kinds(source + needed) == ["sync.tolist"]

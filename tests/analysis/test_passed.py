@@ -7,7 +7,7 @@ import pytest
 from pygraph_lint.analysis.regions import Asked
 from tests.analysis.programs import confirmed, kinds, project
 
-HEAD = "import torch\nfrom torch import nn\n"
+HEAD = "import time\nimport torch\nfrom torch import nn\n"
 POOL = """
 def pool(x, mode="avg", scale=None, loud=False):
     {body}
@@ -19,48 +19,55 @@ class M(nn.Module):
 """
 # A branch with a call that is reported, what is passed, whether the branch can be taken.
 BRANCHES = [
-    ("if mode == 'max': print(1)", "x", False),
-    ("if mode == 'max': print(1)", "x, 'max'", True),
-    ("if mode == 'max': print(1)", "x, mode='max'", True),
-    ("if mode == 'max': print(1)", "x, mode", True),
-    ("if mode == 'max': print(1)", "x, mode=mode", True),
-    ("if mode == 'max': print(1)", "x, **more", True),
-    ("if mode == 'max': print(1)", "*x", True),
-    ("if mode not in ('avg', 'max'): print(1)", "x, 'max'", False),
-    ("if mode not in ('avg', 'max'): print(1)", "x, 'sum'", True),
-    ("if mode != 'avg': print(1)", "x, 'avg'", False),
+    ("if mode == 'max': time.time()", "x", False),
+    ("if mode == 'max': time.time()", "x, 'max'", True),
+    ("if mode == 'max': time.time()", "x, mode='max'", True),
+    ("if mode == 'max': time.time()", "x, mode", True),
+    ("if mode == 'max': time.time()", "x, mode=mode", True),
+    ("if mode == 'max': time.time()", "x, **more", True),
+    ("if mode == 'max': time.time()", "*x", True),
+    ("if mode not in ('avg', 'max'): time.time()", "x, 'max'", False),
+    ("if mode not in ('avg', 'max'): time.time()", "x, 'sum'", True),
+    ("if mode != 'avg': time.time()", "x, 'avg'", False),
     (
-        "if mode == 'a':\n        x = x + 1\n    elif mode != 'b':\n        print(1)",
+        "if mode == 'a':\n        x = x + 1\n    elif mode != 'b':\n        time.time()",
         "x, 'a'",
         False,
     ),
-    ("if mode == 'a':\n        x = x + 1\n    elif mode != 'b':\n        print(1)", "x, 'c'", True),
-    ("if loud: print(1)", "x", False),
-    ("if loud: print(1)", "x, loud=True", True),
-    ("if not loud: return x\n    print(1)", "x", False),
-    ("if loud is True: print(1)", "x", False),
-    ("if loud is not False: print(1)", "x, loud=True", True),
-    ("if scale is not None: print(1)", "x", False),
-    ("if scale is not None: print(1)", "x, scale=x.shape[0]", True),
-    ("if scale is None: print(1)", "x, 'avg', 2.0", False),
-    ("if loud and scale is None: print(1)", "x, loud=True, scale=3", False),
-    ("if isinstance(scale, str): print(1)", "x, scale=x", False),
-    ("if isinstance(scale, str): print(1)", "x, scale='a'", True),
-    ("if isinstance(scale, (list, tuple)): print(1)", "x, scale=2.0", False),
-    ("mode = mode or 'max'\n    if mode == 'max': print(1)", "x, ''", True),
+    (
+        "if mode == 'a':\n        x = x + 1\n    elif mode != 'b':\n        time.time()",
+        "x, 'c'",
+        True,
+    ),
+    ("if not isinstance(mode, str): time.time()", "x", False),
+    ("if not isinstance(mode, str): time.time()", "x, 3", True),
+    ("if not isinstance(mode, str): time.time()", "x, mode", True),
+    ("if loud: time.time()", "x", False),
+    ("if loud: time.time()", "x, loud=True", True),
+    ("if not loud: return x\n    time.time()", "x", False),
+    ("if loud is True: time.time()", "x", False),
+    ("if loud is not False: time.time()", "x, loud=True", True),
+    ("if scale is not None: time.time()", "x", False),
+    ("if scale is not None: time.time()", "x, scale=x.shape[0]", True),
+    ("if scale is None: time.time()", "x, 'avg', 2.0", False),
+    ("if loud and scale is None: time.time()", "x, loud=True, scale=3", False),
+    ("if isinstance(scale, str): time.time()", "x, scale=x", False),
+    ("if isinstance(scale, str): time.time()", "x, scale='a'", True),
+    ("if isinstance(scale, (list, tuple)): time.time()", "x, scale=2.0", False),
+    ("mode = mode or 'max'\n    if mode == 'max': time.time()", "x, ''", True),
 ]
 
 
 @pytest.mark.parametrize(("body", "given", "taken"), BRANCHES)
 def test_a_branch_counts_where_some_call_may_take_it(body: str, given: str, taken: bool) -> None:
-    body = body.replace("print(1)", "x.nonzero(); print(1)")
+    body = body.replace("time.time()", "x.nonzero(); time.time()")
     found = kinds(HEAD + POOL.format(body=body, given=given))
     assert ("call" in found) is taken
 
 
 def test_one_call_has_to_pass_all_that_a_branch_asks_for() -> None:
     source = HEAD + POOL.format(
-        body="if mode == 'a':\n        if loud:\n            print(1)",
+        body="if mode == 'a':\n        if loud:\n            time.time()",
         given="x, 'a') + pool(x, 'b', loud=True",
     )
     assert kinds(source) == []
@@ -68,7 +75,7 @@ def test_one_call_has_to_pass_all_that_a_branch_asks_for() -> None:
 
 
 def test_callers_that_are_not_known_may_pass_anything() -> None:
-    source = HEAD + "def pool(x, loud=False):\n    if loud: print(1)\n    return x\n"
+    source = HEAD + "def pool(x, loud=False):\n    if loud: time.time()\n    return x\n"
     model = "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n        return {}\n"
     assert kinds(source + model.format("pool(x)")) == []
     assert kinds(source + model.format("helper(pool, x)")) == ["call"]
@@ -85,25 +92,25 @@ def test_callers_that_are_not_known_may_pass_anything() -> None:
 @pytest.mark.parametrize(
     ("body", "seen"),
     [
-        ("if self.unset:\n            self.unset = False\n            print(1)", False),
-        ("if not self.ready:\n            print(1)\n            self.ready = True", False),
-        ("if not self.ready:\n            print(1)\n            self.ready = False", True),
-        ("if self.unset:\n            print(1)", True),
-        ("if n not in self.kept:\n            self.kept[n] = print(n)", False),
-        ("if n not in KEPT:\n            if x:\n                KEPT[n] = print(n)", False),
-        ("if n not in self.kept:\n            self.other[n] = print(n)", True),
-        ("if n not in self.kept:\n            self.kept[0] = print(n)", True),
-        ("if not n in self.kept:\n            self.kept[n] = print(n)", False),
-        ("if not n not in self.kept:\n            self.kept[n] = print(n)", True),
-        ("if n in self.kept:\n            self.kept[n] = print(n)", True),
-        ("kept = {{}}\n        if n not in kept:\n            kept[n] = print(n)", True),
+        ("if self.unset:\n            self.unset = False\n            time.time()", False),
+        ("if not self.ready:\n            time.time()\n            self.ready = True", False),
+        ("if not self.ready:\n            time.time()\n            self.ready = False", True),
+        ("if self.unset:\n            time.time()", True),
+        ("if n not in self.kept:\n            self.kept[n] = time.time()", False),
+        ("if n not in KEPT:\n            if x:\n                KEPT[n] = time.time()", False),
+        ("if n not in self.kept:\n            self.other[n] = time.time()", True),
+        ("if n not in self.kept:\n            self.kept[0] = time.time()", True),
+        ("if not n in self.kept:\n            self.kept[n] = time.time()", False),
+        ("if not n not in self.kept:\n            self.kept[n] = time.time()", True),
+        ("if n in self.kept:\n            self.kept[n] = time.time()", True),
+        ("kept = {{}}\n        if n not in kept:\n            kept[n] = time.time()", True),
         (
-            "kept = self.kept\n        if n not in kept:\n            kept[n] = print(n)",
+            "kept = self.kept\n        if n not in kept:\n            kept[n] = time.time()",
             False,
         ),
         (
             "kept = getattr(x, 'kept', None)\n        if n not in kept:\n"
-            "            kept[n] = print(n)",
+            "            kept[n] = time.time()",
             False,
         ),
     ],
@@ -175,7 +182,7 @@ NAMED = """
 def pool(*args, loud=False, **more):
     if loud:
         args[0].nonzero()
-        print(1)
+        time.time()
     return args[0]
 
 class M(nn.Module):

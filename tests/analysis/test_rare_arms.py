@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.programs import forward, project
+from tests.analysis.programs import forward, kinds, project
 
 LOOP = """
 import logging
@@ -106,3 +106,14 @@ def test_a_warning_of_a_training_loop_is_not_given_on_every_step(
 def loop_kinds(source: str) -> list[str]:
     linked, facts = project(m=source)
     return [event.kind for _, event in linked.loop_events(facts["m"])]
+
+
+@pytest.mark.parametrize(
+    ("test", "reported"),
+    [("x.is_cpu", False), ("torch.isnan(x).any()", False), ("x.ndim > 2", True)],
+)
+def test_what_an_arm_for_tensors_of_the_host_calls_is_no_cost(test: str, reported: bool) -> None:
+    source = "import torch\ndef read(x):\n    return x.sum().item()\n"
+    source += "class M(torch.nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    source += f"        if {test}:\n            return read(x)\n        return x\n"
+    assert ("sync.item" in kinds(source)) is reported

@@ -22,10 +22,14 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def lint_text(text: str, target_torch: str | None = None) -> list[Finding]:
+def lint_text(
+    text: str, target_torch: str | None = None, regions: str = "forward"
+) -> list[Finding]:
     """What every rule, preview ones too, says about one module."""
     rules = catalogue.load()
     facts = extract(text, "example.py", "example", False, reporter.sinks(rules))
-    options = reporter.Options(target_torch=target_torch, preview=True)
-    linked = link([facts], bodies_of=lambda module: loop_bodies(text, module.module, False))
+    options = reporter.Options(target_torch=target_torch, preview=True, regions=regions)
+    linked = link(
+        [facts], options.asked, bodies_of=lambda module: loop_bodies(text, module.module, False)
+    )
     return reporter.Reporter(linked, rules, options).findings(facts)

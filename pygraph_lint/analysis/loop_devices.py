@@ -1,0 +1,25 @@
+"""Which files of a program name a device: without one, training loops wait for none."""
+
+from __future__ import annotations
+
+from pygraph_lint.analysis.model import ModuleFacts, imports, is_program
+from pygraph_lint.analysis.program import Program
+
+
+class NamedDevices:
+    """The files that name a device, or that a file imports which does."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: dict[str, bool] = {}
+
+    def named_in(self, module: ModuleFacts | None) -> bool:
+        """Whether a file, or one that imports it, names a device."""
+        if module is None or module.loops.places:
+            return module is not None
+        known = self._known.get(module.module)
+        if known is None:
+            others = self._program.modules.values()
+            users = (each for each in others if each.loops.places and imports(each, module))
+            known = self._known[module.module] = any(map(is_program, users))
+        return known
