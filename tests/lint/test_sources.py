@@ -284,6 +284,7 @@ import reading
 
 
 def train(model, loader, optimizer):
+    model.cuda()
     for batch in loader:
         loss = model(batch)
         loss.backward()
