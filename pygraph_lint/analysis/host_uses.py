@@ -24,16 +24,6 @@ class Meets(Enum):
     SEEN = 2
 
 
-class _Surely(Enum):
-    """What an expression holds: the host tensor or what is computed from it; that, or what the name
-    got since; what a call gives that was given the tensor.
-    """
-
-    HOST = 0
-    REBOUND = 1
-    GIVEN = 2
-
-
 # Where a value goes next, or whether it meets the device there.
 Further = list[ast.AST] | Meets
 _BUILTINS = ("builtins.", "math.", "numpy.")
@@ -87,32 +77,29 @@ class HostUses:
         far as this file shows. Where it is not seen to, any of ``conditions`` is enough.
         """
         self.conditions = set()
-        front: list[tuple[ast.AST, _Surely]] = [(made, _Surely.HOST)]
-        seen: set[tuple[ast.AST, _Surely]] = set()
+        front: list[tuple[ast.AST, bool]] = [(made, True)]
+        seen: set[tuple[ast.AST, bool]] = set()
         found = Meets.NEVER
         while front:
-            node, surely = front.pop()
-            if (node, surely) in seen or (node, _Surely.HOST) in seen:
+            # Not only of the host: a name may have got something else since, and a call that is
+            # given the tensor may give anything. What is moved then comes from the host anyway.
+            node, only_host = front.pop()
+            if (node, only_host) in seen or (node, True) in seen:
                 continue
-            seen.add((node, surely))
+            seen.add((node, only_host))
             parent = self._parents.get(node)
             handler = _STEPS.get(parent.__class__) if node in self._own else None
             further = handler(self, parent, node) if handler is not None else Meets.PERHAPS
             if isinstance(further, list):
-                front += [(each, self._after(each, surely)) for each in further]
+                front += [(each, only_host and not self._is_rebound(each)) for each in further]
                 continue
-            sees = surely is _Surely.HOST or (surely is _Surely.GIVEN and self._is_move(parent))
-            if further is Meets.SEEN and sees:
+            if further is Meets.SEEN and (only_host or self._is_move(parent)):
                 return Meets.SEEN
             found = Meets.PERHAPS
             call = self._parents.get(parent) if isinstance(parent, ast.keyword) else parent
-            if isinstance(call, ast.Call) and surely is not _Surely.REBOUND:
-                front.append((call, _Surely.GIVEN))
+            if isinstance(call, ast.Call):
+                front.append((call, False))
         return found
-
-    def _after(self, node: ast.AST, surely: _Surely) -> _Surely:
-        """How sure it is that the next expression holds the tensor, if the one before did so."""
-        return _Surely.REBOUND if self._is_rebound(node) and surely is _Surely.HOST else surely
 
     def _is_move(self, node: ast.AST | None) -> bool:
         """Whether a call, or that of a method, says that it moves what it gets to a device."""
