@@ -7,19 +7,21 @@ from pygraph_lint.analysis.program import Program
 
 
 class NamedDevices:
-    """The files that name a device, or that a file imports which does."""
+    """The files that name a device, that import a file which does, or that such a file imports."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._known: dict[str, bool] = {}
 
     def named_in(self, module: ModuleFacts | None) -> bool:
-        """Whether a file, or one that imports it, names a device."""
+        """Whether a file, one that it imports, or one that imports it, names a device."""
         if module is None or module.loops.places:
             return module is not None
         known = self._known.get(module.module)
         if known is None:
-            others = self._program.modules.values()
-            users = (each for each in others if each.loops.places and imports(each, module))
-            known = self._known[module.module] = any(map(is_program, users))
+            others = (each for each in self._program.modules.values() if each.loops.places)
+            known = self._known[module.module] = any(
+                imports(module, each) or (imports(each, module) and is_program(each))
+                for each in others
+            )
         return known

@@ -343,7 +343,7 @@ class LoopRegions:
 
     def has_device(self, module: ModuleFacts, function: str) -> bool:
         """Whether the file of a function, or that of a loop which runs it, names a device, or one
-        that imports it does: a program without one waits for none.
+        beside it does: a program without one waits for none.
         """
         return self._every or function in self._placed or self._devices.named_in(module)
 
