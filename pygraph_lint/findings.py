@@ -82,7 +82,8 @@ class Fix:
 class Finding:
     """One problem at one place. ``consequences`` has the keys of ``catalogue.CONSEQUENCES``, for
     this form of the code on the target torch; ``gb_type`` and ``gb_id`` are torch's names of the
-    graph break, empty where none is claimed or known. ``view`` is what the project says about the
+    graph break, empty where none is claimed or known. ``only_if`` are conditions of the function
+    under which it happens, the innermost three. ``view`` is what the project says about the
     file, for rewrites.
     """
 
@@ -94,6 +95,7 @@ class Finding:
     end_location: Location
     region: Region | None = None
     evidence: tuple[str, ...] = ()
+    only_if: tuple[str, ...] = ()
     consequences: dict[str, Any] = field(default_factory=dict)
     gb_type: str = ""
     gb_id: str = ""

@@ -114,9 +114,11 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     state.on_host += host
     state.odd += odd
     special = not _asks_what_is_given(state, node.test)
-    state.arms += special
+    state.unusual += special
+    state.arms.append((node.test, outcome))
     ended = state.run(body)
-    state.arms -= special
+    state.arms.pop()
+    state.unusual -= special
     state.odd -= odd
     state.on_host -= host
     state.half -= half

@@ -101,7 +101,8 @@ class Event(NamedTuple):
     ``subject`` is what the message names: the qualified callee, the method, or a short piece of
     source. ``needs`` must all be confirmed when the project is linked. ``evidence`` says, in
     sentences, why the values involved are believed to be what they are. ``notes`` are details for
-    rewrites, as name-value pairs.
+    rewrites, as name-value pairs. ``arms`` are the conditions of the function's ``if`` statements
+    under which it happens, as source text.
     """
 
     kind: str
@@ -110,6 +111,7 @@ class Event(NamedTuple):
     needs: tuple[Need, ...] = ()
     evidence: tuple[str, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
+    arms: tuple[str, ...] = ()
 
     @property
     def at_home(self) -> bool:

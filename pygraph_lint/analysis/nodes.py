@@ -20,6 +20,19 @@ _PLAIN = frozenset(
 _WITH_GAPS = ("keys", "kw_defaults")  # lists in which None stands for what is left out
 _WITHOUT_NODES = (ast.Constant, ast.Name, ast.Global, ast.Nonlocal, ast.MatchSingleton, ast.alias)
 
+_OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+}
+
 
 def _fields() -> dict[type[ast.AST], tuple[str, ...]]:
     found: dict[type[ast.AST], tuple[str, ...]] = {}
@@ -208,6 +221,20 @@ def source_of(node: ast.AST, limit: int = 60) -> str:
     """The expression as short source text."""
     text = dotted(node) or ast.unparse(node)
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def came_out(test: ast.expr, outcome: bool) -> str:
+    """A condition that came out so, as a condition that holds: ``x is None``, which did not, is
+    ``x is not None``.
+    """
+    test, outcome = without_not(test, outcome)
+    if outcome:
+        return source_of(test)
+    parts = compared(test)
+    if parts is not None and type(parts[1]) in _OPPOSITES:
+        left, operator, right = parts
+        return source_of(ast.Compare(left, [_OPPOSITES[type(operator)]()], [right]))
+    return source_of(ast.UnaryOp(ast.Not(), test))
 
 
 def receiver(node: ast.AST | None, methods: Container[str]) -> ast.expr | None:

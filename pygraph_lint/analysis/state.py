@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import starmap
 from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
@@ -15,7 +16,7 @@ from pygraph_lint.analysis.later_uses import LaterUses
 from pygraph_lint.analysis.literals import Test
 from pygraph_lint.analysis.model import KEYWORDED, OF_MAPPING, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.module import Module
-from pygraph_lint.analysis.nodes import Body, root_and_path, span_of, walk
+from pygraph_lint.analysis.nodes import Body, came_out, root_and_path, span_of, walk
 from pygraph_lint.analysis.options import bound_attributes, default_of_key, key_of
 from pygraph_lint.analysis.symbols import as_argument, constant
 from pygraph_lint.analysis.values import Value
@@ -26,6 +27,7 @@ BUILTINS = frozenset(dir(builtins))
 
 # Evidence that lies in the call itself.
 # What is read of tensors: numbers, and sizes that depend on values.
+_SHOWN_ARMS = 3
 _READ = (
     *("sync.item", "sync.number", "sync.bool"),
     *("shape.unique", "shape.nonzero", "shape.mask-read", "shape.bincount"),
@@ -144,9 +146,8 @@ class State:
         self.met: dict[Key, set[tuple[int, int]]] = {}  # where they meet tensors of the device
         self.device_context = 0
         self.half = 0
-        self.arms = (
-            0  # around what runs now, of tests that ask for more than which inputs there are
-        )
+        self.arms: list[tuple[ast.expr, bool]] = []  # tests around what runs now, with outcomes
+        self.unusual = 0  # arms of tests that ask for more than which inputs there are
         self.on_host = 0  # arms that run for tensors of the host
         self.odd = 0  # arms that only run for these, or where numbers have gone wrong
         self.last_stores: dict[str, int] = {}  # attributes, and the line of their last store
@@ -200,7 +201,7 @@ class State:
         if self.quiet or (self.odd and _tells_users(kind, subject)):
             return
         needs = self.guards
-        if self.arms and _tells_users(kind, subject) and not subject.endswith("_once"):
+        if self.unusual and _tells_users(kind, subject) and not subject.endswith("_once"):
             needs = (*needs, EVERY)  # it tells of what is not usual, again and again
         evidence: tuple[str, ...] = ()
         if about is not None:
@@ -216,7 +217,8 @@ class State:
         old = self.events.get(key)
         if old is not None and (len(old.needs) <= len(needs)) and not notes:
             return
-        self.events[key] = Event(kind, span, subject, needs, evidence, tuple(notes.items()))
+        arms = tuple(starmap(came_out, self.arms[-_SHOWN_ARMS:]))
+        self.events[key] = Event(kind, span, subject, needs, evidence, tuple(notes.items()), arms)
 
     def add_note(self, key: Key, name: str, value: str) -> None:
         """Attach a detail to an event that was recorded before; the first one stays."""

@@ -84,6 +84,11 @@ def consequences_in_words(consequences: Mapping[str, str]) -> list[str]:
     return said
 
 
+def in_words(conditions: Sequence[str]) -> str:
+    """Conditions that all have to hold, each as code."""
+    return " and ".join(f"`{condition}`" for condition in conditions)
+
+
 def in_cells(findings: Sequence[Finding], data: Callable[[Path], bytes]) -> list[Finding]:
     """The findings, those in notebooks with places in cells; ``data`` gives a notebook's bytes."""
     places = cache(lambda filename: notebooks.Places(data(Path(filename))))

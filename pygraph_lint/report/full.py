@@ -7,7 +7,7 @@ from pathlib import Path
 from pygraph_lint.files.notebooks import cell_text
 from pygraph_lint.files.sources import split_lines
 from pygraph_lint.findings import Finding
-from pygraph_lint.report import Report, consequences_in_words
+from pygraph_lint.report import Report, consequences_in_words, in_words
 from pygraph_lint.report.concise import line
 
 _LINES = 6
@@ -67,6 +67,8 @@ def _notes(finding: Finding, report: Report) -> list[str]:
     if finding.region is not None:
         notes.append("region: " + ", ".join(finding.region.call_path))
     notes += [f"because: {evidence}" for evidence in finding.evidence]
+    if finding.only_if:
+        notes.append(f"only if: {in_words(finding.only_if)}")
     follows = consequences_in_words(finding.consequences)
     if follows:
         notes.append("impact: " + "; ".join(follows))

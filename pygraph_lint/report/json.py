@@ -63,6 +63,7 @@ def as_dict(finding: Finding, report: Report) -> dict[str, Any]:
             "road": list(region.call_path),  # its name in version 0.1
         },
         "evidence": list(finding.evidence),
+        "only_if": list(finding.only_if),
         "consequences": finding.consequences,
         "gb_type": finding.gb_type or None,
         "gb_id": finding.gb_id or None,

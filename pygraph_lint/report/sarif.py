@@ -41,6 +41,7 @@ def _result(finding: Finding, order: dict[str, int]) -> dict[str, Any]:
     }
     properties: dict[str, Any] = {
         "evidence": list(finding.evidence),
+        "only_if": list(finding.only_if),
         "consequences": finding.consequences,
     }
     if finding.region is not None:

@@ -206,6 +206,7 @@ class Reporter:
             end_location=Location(event.span.end_line, event.span.end_column + 1),
             region=region,
             evidence=event.evidence,
+            only_if=event.arms,
             consequences=consequences,
             gb_type=form.gb_type if form is not None else "",
             gb_id=form.gb_id if form is not None else "",

@@ -53,6 +53,7 @@ class Row:
     url: str = ""
     call_path: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
+    only_if: str = ""
     impact: tuple[str, ...] = ()
     by_hand: str = ""
     page: str = ""

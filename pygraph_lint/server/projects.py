@@ -13,7 +13,7 @@ from pygraph_lint.files.cache import default_folder
 from pygraph_lint.files.settings import Resolver
 from pygraph_lint.files.suppressions import add_noqa
 from pygraph_lint.findings import Finding, Fix, Location
-from pygraph_lint.report import consequences_in_words, is_error
+from pygraph_lint.report import consequences_in_words, in_words, is_error
 from pygraph_lint.rules.catalogue import Rule, load_with
 from pygraph_lint.server import traces
 from pygraph_lint.server.differences import difference
@@ -102,6 +102,7 @@ class Folder:
             url=rule.url if rule is not None else "",
             call_path=finding.region.call_path if finding.region is not None else (),
             evidence=finding.evidence,
+            only_if=in_words(finding.only_if),
             impact=tuple(consequences_in_words(finding.consequences)),
             by_hand=rule.advice_for(finding.event) if rule is not None else "",
             page=_explained(rule) if rule is not None else "",

@@ -79,6 +79,8 @@ def _about(row: Row) -> str:
         lines.append("Region: " + ", ".join(row.call_path))
     if row.evidence:
         lines.append("Because:\n" + "\n".join(f"- {said}" for said in row.evidence))
+    if row.only_if:
+        lines.append(f"Only if: {row.only_if}")
     if row.impact:
         lines.append("Impact: " + "; ".join(row.impact))
     if row.traced is not None:

@@ -111,6 +111,7 @@ def test_json_has_ruffs_keys_and_ours(tmp_path: Path) -> None:
             "road": ["Model.forward (nn.Module subclass)"],
         },
         "evidence": ["x is a tensor: annotated so"],
+        "only_if": [],
         "consequences": {"compile": "break", "fullgraph": "ok", "cudagraph": "ok", "sync": "yes"},
         "gb_type": None,
         "gb_id": None,

@@ -47,3 +47,32 @@ def test_a_syntax_error_has_its_place() -> None:
     with pytest.raises(SourceError) as caught:
         lint_text(bad.text)
     assert caught.value.line in bad.marks
+
+
+@pytest.mark.parametrize(
+    ("test", "arms"),
+    [
+        ("if self.on:\n    LINE", ("self.on",)),
+        ("if not self.on:\n    LINE", ("not self.on",)),
+        ("if self.on:\n    x = x * 2\nelse:\n    LINE", ("not self.on",)),
+        ("if y is None:\n    x = x * 2\nelse:\n    LINE", ("y is not None",)),
+        ("if self.on and k > 1:\n    if k != 2:\n        LINE", ("self.on and k > 1", "k != 2")),
+        ("if k > 2:\n    x = x * 2\nelif self.on:\n    LINE", ("k <= 2", "self.on")),
+        ("LINE\nif self.on:\n    x = x * 2", ()),
+        ("while k > 2:\n    k = k - 1\n    LINE", ()),
+    ],
+)
+def test_conditions_under_which_a_line_runs_are_told(test: str, arms: tuple[str, ...]) -> None:
+    body = test.replace("LINE", "x = x * x.sum().item()").replace("\n", "\n        ")
+    source = f"""
+import torch
+class Model(torch.nn.Module):
+    def __init__(self, on):
+        super().__init__()
+        self.on = on
+    def forward(self, x: torch.Tensor, y: torch.Tensor | None, k: int) -> torch.Tensor:
+        {body}
+        return x
+"""
+    (finding,) = [each for each in lint_text(source) if each.code == "PG201"]
+    assert finding.only_if == arms
