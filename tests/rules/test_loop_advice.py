@@ -52,7 +52,7 @@ import torch
 
 class Attack:
     def __init__(self, model):
-        self.model = model
+        self.model = model.cuda()
 
     def forward(self, images: torch.Tensor, steps):
         for _ in range(steps):
