@@ -231,7 +231,7 @@ def _consequences(rule: Rule, event: Event, form: Form | None, by_hand: bool) ->
     that is captured without tracing.
     """
     found = _untraced(rule) if by_hand else dict(rule.consequences)
-    of_numpy = event.kind == _OF_NUMPY or event.subject.startswith("numpy.")
+    of_numpy = event.kind == "host.numpy-number" or event.subject.startswith("numpy.")
     # What numpy does is traced in part, and some of its breaks stay in a whole graph.
     if form is not None and (form.compile != found["compile"] or of_numpy):
         found["compile"] = form.compile
@@ -253,7 +253,6 @@ def _untraced(rule: Rule) -> dict[str, str]:
     return {**rule.consequences, "compile": "ok", "fullgraph": "ok"}
 
 
-_OF_NUMPY = "host.numpy-number"
 _BOUND = re.compile(r"(>=|<=|<|>)\s*([\d.]+)")
 _SIGNS = {">=": operator.ge, "<=": operator.le, "<": operator.lt, ">": operator.gt}
 
