@@ -262,7 +262,7 @@ def test_what_to_do_about_a_random_tensor_of_the_host_is_said(lint: Lint) -> Non
     forward = "def forward(self, x):\n        return x + torch.rand(3).to(x.device)\n"
     text = f"import torch\n\n\nclass M(torch.nn.Module):\n    {forward}"
     lint.write({"a.py": text})
-    (found,) = json.loads(lint("--output-format", "json", "a.py").out)
+    (found,) = lint("--output-format", "json", "a.py").json()
     assert found["code"] == "PG101"
     assert found["by_hand"].startswith("Draw on the device, `torch.rand(n, device=x.device)`")
 
