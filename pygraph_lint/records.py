@@ -15,6 +15,9 @@ from pygraph_lint.files.sources import decode, read_bytes, refuse_nul
 if TYPE_CHECKING:
     from pygraph_lint.analysis.kept_runs import KeptRuns
     from pygraph_lint.analysis.model import ModuleFacts, Sinks
+from dataclasses import replace
+
+from pygraph_lint.findings import Finding, Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +100,25 @@ def analyse(data: bytes, task: Task, sinks: Sinks) -> Record:
     except SourceError as error:
         return Record(None, ("PG001", str(error), error.line, error.column), ())
     return Record(facts, None, suppressions.parse(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What checking one file gave, before selection and suppression."""
+
+    findings: tuple[Finding, ...]
+    directives: tuple[suppressions.Directive, ...]
+
+    def at(self, path: Path) -> Outcome:
+        """The same with its findings filed under ``path``, wherever it was first made."""
+        filename = str(path)
+        found = tuple(replace(finding, filename=filename) for finding in self.findings)
+        return Outcome(found, self.directives)
+
+
+def finding_of(problem: tuple[str, str, int, int], path: Path) -> Finding:
+    """The finding for a file that cannot be read or parsed: of its code, text, line and column."""
+    code, text, line, column = problem
+    place = Location(max(line, 1), max(column, 1))
+    name = "syntax-error" if code == "PG001" else "unreadable-file"
+    return Finding(code, name, text, str(path), place, place)

@@ -19,9 +19,8 @@ from pygraph_lint.files.sources import read_bytes
 from pygraph_lint.findings import Finding
 from pygraph_lint.fixes.offers import Fixes, Offers
 from pygraph_lint.loop_bodies import LoopBodies
-from pygraph_lint.outcomes import Outcome, finding_of
 from pygraph_lint.project_part import Basis, Importers, Starts, UnreadFiles, is_part
-from pygraph_lint.records import Record, Task, record_key
+from pygraph_lint.records import Outcome, Record, Task, finding_of, record_key
 from pygraph_lint.rules.catalogue import Rule
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ import libcst as cst
 from pygraph_lint.analysis.nodes import compared, dotted
 from pygraph_lint.fixes.build import Line, call, conjunction, expression, inverted, joined, operand
 from pygraph_lint.fixes.clamp_bounds import Bounds, fits, is_number
-from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.factories import FLOATING_DTYPES
 from pygraph_lint.fixes.finite_tests import (
     as_tensor,
@@ -32,12 +31,12 @@ from pygraph_lint.fixes.finite_tests import (
     only_looks,
     tested_value,
 )
+from pygraph_lint.fixes.guards import says
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import changed_in_place, pure, shared
 from pygraph_lint.fixes.proposal import Declined
-from pygraph_lint.fixes.saying import says
 from pygraph_lint.fixes.site import Rewrite, Site
-from pygraph_lint.fixes.truths import is_elif
+from pygraph_lint.fixes.truths import is_elif, operands
 
 
 class _Guard(NamedTuple):
