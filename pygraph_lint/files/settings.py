@@ -28,26 +28,9 @@ else:
 OWN_FILE = "pygraph-lint.toml"
 REGIONS = ("forward", "compiled", "all")
 DEFAULT_EXCLUDE = (
-    ".bzr",
-    ".direnv",
-    ".eggs",
-    ".git",
-    ".hg",
-    ".ipynb_checkpoints",
-    ".mypy_cache",
-    ".nox",
-    ".pytest_cache",
-    ".ruff_cache",
-    ".svn",
-    ".tox",
-    ".venv",
-    "__pycache__",
-    "__pypackages__",
-    "build",
-    "dist",
-    "node_modules",
-    "site-packages",
-    "venv",
+    *(".bzr", ".direnv", ".eggs", ".git", ".hg", ".ipynb_checkpoints", ".mypy_cache"),
+    *(".nox", ".pytest_cache", ".ruff_cache", ".svn", ".tox", ".venv", "__pycache__"),
+    *("__pypackages__", "build", "dist", "node_modules", "site-packages", "venv"),
 )
 
 
