@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 
 from pygraph_lint.analysis.call_graph import edges
 from pygraph_lint.analysis.events import Event, Need, Needs
@@ -13,6 +11,7 @@ from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.loop_events import loop_events
 from pygraph_lint.analysis.loop_regions import BodiesOf, LoopRegions, no_bodies
 from pygraph_lint.analysis.model import Call, FunctionFacts, ModuleFacts
+from pygraph_lint.analysis.nodes import deep_recursion
 from pygraph_lint.analysis.places import Region, Span
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.proof import Proof
@@ -26,7 +25,6 @@ from pygraph_lint.analysis.regions import (
 from pygraph_lint.analysis.unread import NOTHING_UNREAD, Unread
 from pygraph_lint.analysis.usual import Usual
 
-_DEPTH = 8000
 _METHODS = ("method", "object")
 
 
@@ -43,21 +41,10 @@ def link(
     be used its program is changed, and it must not be asked any more.
     """
     modules = list(modules)
-    with _deep_recursion():
+    with deep_recursion():
         if before is not None and before.program.take(modules):
             return Project(before.program, asked, bodies_of, before)
         return Project(Program(modules, unread), asked, bodies_of)
-
-
-@contextmanager
-def _deep_recursion() -> Iterator[None]:
-    """Let proofs follow long chains of calls."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _DEPTH))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
 
 
 class Project:
@@ -194,7 +181,7 @@ class Project:
         for function in module.functions.values():
             if self._compiled.kind(function.name) is not None:
                 found |= _assumptions(function)
-        with _deep_recursion():
+        with deep_recursion():
             return frozenset(filter(self.confirmed, found))
 
 
