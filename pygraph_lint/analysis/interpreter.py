@@ -270,7 +270,7 @@ EXPRESSIONS: dict[type[ast.expr], Any] = {
     ast.ListComp: displays.eval_comprehension,
     ast.SetComp: displays.eval_comprehension,
     ast.GeneratorExp: displays.eval_comprehension,
-    ast.DictComp: displays.eval_dict_comprehension,
+    ast.DictComp: displays.eval_comprehension,
     ast.JoinedStr: displays.eval_joined,
     ast.Lambda: _eval_lambda,
     ast.Starred: displays.eval_inner,
