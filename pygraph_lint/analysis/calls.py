@@ -99,7 +99,7 @@ def eval_call(state: State, node: ast.Call) -> Value:
     held = state.module.facts.instances.get(name or "")
     if held is not None:
         return _call_value(state, Value(v.INSTANCE, cls=held), arguments(state, node))
-    if name is not None and not _is_method_of_variable(state, node, name):
+    if name is not None and not _is_method_of_variable(state, node):
         return _call_named(state, name, node)
     if isinstance(function, ast.Attribute):
         return _call_method(state, function, node)
@@ -116,7 +116,7 @@ def _is_type(state: State, node: ast.expr) -> bool:
     return name in _GENERIC or name in state.module.class_nodes
 
 
-def _is_method_of_variable(state: State, node: ast.Call, name: str) -> bool:
+def _is_method_of_variable(state: State, node: ast.Call) -> bool:
     """Whether a dotted name is a method of a variable of the module: ``logger.info``."""
     holder = node.func.value if isinstance(node.func, ast.Attribute) else None
     if not isinstance(holder, ast.Name):
