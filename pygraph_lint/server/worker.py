@@ -333,29 +333,6 @@ class Worker:
             self._send(m.Reading(done, total))
 
 
-def main() -> None:
-    """Work for the process at the other end of stdin and stdout."""
-    stdin, stdout = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # What a library may print must not get between the messages.
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the front ends first, then this process
-    inbox = Inbox(stdin)
-
-    def send(message: m.FromWorker) -> None:
-        try:
-            stdout.write(m.packed(message))
-            stdout.flush()
-        except OSError:
-            os._exit(0)
-
-    threading.Thread(target=inbox.listen, daemon=True).start()
-    Worker(inbox, send).run()
-
-
-if __name__ == "__main__":
-    main()
-
-
 # Seconds without work after which nobody is expected to wait.
 QUIET = 1.0
 # So many new objects are too many to leave until then.
@@ -389,3 +366,26 @@ class Garbage:
         """Nothing was to do for a while."""
         gc.collect()
         self.swept = True
+
+
+def main() -> None:
+    """Work for the process at the other end of stdin and stdout."""
+    stdin, stdout = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    # What a library may print must not get between the messages.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the front ends first, then this process
+    inbox = Inbox(stdin)
+
+    def send(message: m.FromWorker) -> None:
+        try:
+            stdout.write(m.packed(message))
+            stdout.flush()
+        except OSError:
+            os._exit(0)
+
+    threading.Thread(target=inbox.listen, daemon=True).start()
+    Worker(inbox, send).run()
+
+
+if __name__ == "__main__":
+    main()
