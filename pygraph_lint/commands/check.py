@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pygraph_lint.commands.arguments import Check
-from pygraph_lint.commands.output import complain, count, note, report_findings, write
+from pygraph_lint.commands.output import complain, note, report_findings, write
 from pygraph_lint.commands.own_rules import rules_here
 from pygraph_lint.commands.progress import Progress
 from pygraph_lint.errors import SettingsError, SourceError
@@ -17,11 +16,11 @@ from pygraph_lint.files import baseline, notebooks
 from pygraph_lint.files.baseline import without_known
 from pygraph_lint.files.cache import default_folder
 from pygraph_lint.files.parallel import without_collecting
-from pygraph_lint.files.settings import DECLARED
+from pygraph_lint.files.settings import DECLARED, in_toml
 from pygraph_lint.files.sources import write_atomically
 from pygraph_lint.files.suppressions import add_noqa
 from pygraph_lint.findings import Finding, unreadable
-from pygraph_lint.report import in_cells, shown_path
+from pygraph_lint.report import count, in_cells, shown_path
 from pygraph_lint.runner import ALWAYS, Runner, by_file, readers
 
 STDIN = "-"
@@ -127,18 +126,8 @@ def _show(given: Check, runner: Runner, files: Sequence[Path]) -> int:
         write(f"# settings of {settings.folder}\n")
         for key, declared in DECLARED.items():
             value = getattr(settings, declared.name)
-            write(f"# {key}: not set\n" if value is None else f"{key} = {_toml(value)}\n")
+            write(f"# {key}: not set\n" if value is None else f"{key} = {in_toml(value)}\n")
     return 2 if runner.missing else 0
-
-
-def _toml(value: object) -> str:
-    """A setting as it can be written in a settings file."""
-    if isinstance(value, Mapping):
-        pairs = (f"{_toml(key)} = {_toml(inner)}" for key, inner in value.items())
-        return f"{{{', '.join(pairs)}}}"
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_toml, value))}]"
-    return json.dumps(str(value) if isinstance(value, Path) else value)
 
 
 def _report(given: Check, runner: Runner, files: Sequence[Path]) -> int:

@@ -11,15 +11,8 @@ from pygraph_lint import report
 from pygraph_lint.commands.arguments import Check
 from pygraph_lint.errors import SettingsError
 from pygraph_lint.findings import Finding
-from pygraph_lint.report import FOR_READING, Report, colored, concise
+from pygraph_lint.report import FOR_READING, Report, colored, concise, count
 from pygraph_lint.runner import Runner, readers
-
-
-def count(number: int, what: str) -> str:
-    """``1 file``, ``2 files``, ``2 fixes``."""
-    if number == 1:
-        return f"1 {what}"
-    return f"{number} {what}{'es' if what.endswith('x') else 's'}"
 
 
 def note(given: Check, text: str) -> None:
