@@ -17,7 +17,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from pygraph_lint.analysis.nodes import dotted, keyword, method_name, receiver
-from pygraph_lint.fixes.build import bare, code, expression
+from pygraph_lint.fixes.build import bare, code, expression, starred, with_keyword
 from pygraph_lint.fixes.factories import (
     FACTORIES,
     FLOATING_DTYPES,
@@ -29,7 +29,6 @@ from pygraph_lint.fixes.factories import (
     is_integer,
     literal_number,
 )
-from pygraph_lint.fixes.keywords import starred, with_keyword
 from pygraph_lint.fixes.names import pure, shared
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
