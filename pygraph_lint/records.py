@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pygraph_lint.analysis.model import ModuleFacts, Sinks
 from dataclasses import replace
 
-from pygraph_lint.findings import Finding, Location
+from pygraph_lint.findings import Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Record:
     """What is known of one file's content.
 
     ``facts`` is None where the file cannot be parsed or cannot matter; ``problem`` says what kept
-    it from being parsed: code, text, line and column (1-based, 0 where there is none).
+    it from being parsed: text, code, line and column (1-based, 0 where there is none).
     """
 
     facts: ModuleFacts | None
@@ -69,7 +69,7 @@ def analyse_part(tasks: Sequence[Task]) -> list[tuple[str, bytes, Record]]:
                 try:
                     data = read_bytes(base / task.relative)
                 except SourceError as error:
-                    record = Record(None, ("PG002", str(error), 0, 0), ())
+                    record = Record(None, (str(error), "PG002", 0, 0), ())
                     found.append((task.relative, b"", record))
                     continue
             record = analyse(data, task, sinks)
@@ -87,7 +87,7 @@ def analyse(data: bytes, task: Task, sinks: Sinks) -> Record:
     try:
         text = decode(data).text
     except SourceError as error:
-        return Record(None, ("PG002", str(error), error.line, error.column), ())
+        return Record(None, (str(error), "PG002", error.line, error.column), ())
     facts = None
     try:
         refuse_nul(text)
@@ -98,7 +98,7 @@ def analyse(data: bytes, task: Task, sinks: Sinks) -> Record:
         else:
             parse(text)
     except SourceError as error:
-        return Record(None, ("PG001", str(error), error.line, error.column), ())
+        return Record(None, (str(error), "PG001", error.line, error.column), ())
     return Record(facts, None, suppressions.parse(text))
 
 
@@ -114,11 +114,3 @@ class Outcome:
         filename = str(path)
         found = tuple(replace(finding, filename=filename) for finding in self.findings)
         return Outcome(found, self.directives)
-
-
-def finding_of(problem: tuple[str, str, int, int], path: Path) -> Finding:
-    """The finding for a file that cannot be read or parsed: of its code, text, line and column."""
-    code, text, line, column = problem
-    place = Location(max(line, 1), max(column, 1))
-    name = "syntax-error" if code == "PG001" else "unreadable-file"
-    return Finding(code, name, text, str(path), place, place)
