@@ -9,6 +9,7 @@ after Ctrl-C.
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 import sys
 import traceback
@@ -87,9 +88,7 @@ def _run(given: Namespace) -> int:
 
         return trace(arguments.options(arguments.Trace, given))
     if given.command == "server":
-        from pygraph_lint.commands.server import server
-
-        return server()
+        return _serve()
     if given.command == "config":
         from pygraph_lint.commands.settings import explain
 
@@ -99,9 +98,7 @@ def _run(given: Namespace) -> int:
 
         return clean(given.cache_dir)
     if given.command == "completion":
-        from pygraph_lint.commands.completion import completion
-
-        return completion(given.shell)
+        return _print_completion(given.shell)
     if given.command == "rule-test":
         from pygraph_lint.commands.own_rules import rule_test
 
@@ -110,3 +107,27 @@ def _run(given: Namespace) -> int:
 
     form = given.output_format
     return rules(form) if given.command == "rules" else rule(given.code, form)
+
+
+def _serve() -> int:
+    """Serve an editor until it ends that. Raises SettingsError where the extra is not installed."""
+    if any(importlib.util.find_spec(name) is None for name in ("pygls", "lsprotocol")):
+        from pygraph_lint.errors import SettingsError
+
+        raise SettingsError(
+            "the editor server needs pygls and lsprotocol: pip install 'pygraph-lint[server]'"
+        )
+    from pygraph_lint.server.features import server
+
+    server().start_io()
+    return 0
+
+
+def _print_completion(shell: str) -> int:
+    """Print the completion script for one of ``arguments.SHELLS``; the exit code."""
+    import shtab
+
+    from pygraph_lint.commands.output import write
+
+    write(shtab.complete(arguments.parser(), shell=shell))
+    return 0

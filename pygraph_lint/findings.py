@@ -110,7 +110,10 @@ class Finding:
         return (self.filename, self.location.row, self.location.column, self.code)
 
 
-def unreadable(path: Path, text: str) -> Finding:
-    """A file that could not be read or written, and why."""
-    place = Location(1, 1)
-    return Finding("PG002", "unreadable-file", text, str(path), place, place)
+def unreadable(
+    path: Path, text: str, code: str = "PG002", line: int = 1, column: int = 1
+) -> Finding:
+    """A file that could not be read, parsed or written, and why; line 0: it is not known where."""
+    place = Location(max(line, 1), max(column, 1))
+    name = "syntax-error" if code == "PG001" else "unreadable-file"
+    return Finding(code, name, text, str(path), place, place)

@@ -15,6 +15,9 @@ from pygraph_lint.files.sources import decode, read_bytes, refuse_nul
 if TYPE_CHECKING:
     from pygraph_lint.analysis.kept_runs import KeptRuns
     from pygraph_lint.analysis.model import ModuleFacts, Sinks
+from dataclasses import replace
+
+from pygraph_lint.findings import Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class Record:
     """What is known of one file's content.
 
     ``facts`` is None where the file cannot be parsed or cannot matter; ``problem`` says what kept
-    it from being parsed: code, text, line and column (1-based, 0 where there is none).
+    it from being parsed: text, code, line and column (1-based, 0 where there is none).
     """
 
     facts: ModuleFacts | None
@@ -66,7 +69,7 @@ def analyse_part(tasks: Sequence[Task]) -> list[tuple[str, bytes, Record]]:
                 try:
                     data = read_bytes(base / task.relative)
                 except SourceError as error:
-                    record = Record(None, ("PG002", str(error), 0, 0), ())
+                    record = Record(None, (str(error), "PG002", 0, 0), ())
                     found.append((task.relative, b"", record))
                     continue
             record = analyse(data, task, sinks)
@@ -84,7 +87,7 @@ def analyse(data: bytes, task: Task, sinks: Sinks) -> Record:
     try:
         text = decode(data).text
     except SourceError as error:
-        return Record(None, ("PG002", str(error), error.line, error.column), ())
+        return Record(None, (str(error), "PG002", error.line, error.column), ())
     facts = None
     try:
         refuse_nul(text)
@@ -95,5 +98,19 @@ def analyse(data: bytes, task: Task, sinks: Sinks) -> Record:
         else:
             parse(text)
     except SourceError as error:
-        return Record(None, ("PG001", str(error), error.line, error.column), ())
+        return Record(None, (str(error), "PG001", error.line, error.column), ())
     return Record(facts, None, suppressions.parse(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What checking one file gave, before selection and suppression."""
+
+    findings: tuple[Finding, ...]
+    directives: tuple[suppressions.Directive, ...]
+
+    def at(self, path: Path) -> Outcome:
+        """The same with its findings filed under ``path``, wherever it was first made."""
+        filename = str(path)
+        found = tuple(replace(finding, filename=filename) for finding in self.findings)
+        return Outcome(found, self.directives)

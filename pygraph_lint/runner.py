@@ -19,7 +19,7 @@ from pygraph_lint.files.selection import Selection
 from pygraph_lint.files.settings import Resolver, Settings
 from pygraph_lint.files.sources import Source, decode, read_bytes, source_of, with_source
 from pygraph_lint.findings import Finding, Fix, unreadable
-from pygraph_lint.outcomes import Outcome
+from pygraph_lint.records import Outcome
 from pygraph_lint.rules.catalogue import Rule, own_rules
 from pygraph_lint.workspace import Progress, Project
 

@@ -16,12 +16,11 @@ from pygraph_lint.files import parallel, project
 from pygraph_lint.files.cache import Cache, Signature, digest, file_entry
 from pygraph_lint.files.paths import is_file
 from pygraph_lint.files.sources import read_bytes
-from pygraph_lint.findings import Finding
+from pygraph_lint.findings import Finding, unreadable
 from pygraph_lint.fixes.offers import Fixes, Offers
 from pygraph_lint.loop_bodies import LoopBodies
-from pygraph_lint.outcomes import Outcome, finding_of
 from pygraph_lint.project_part import Basis, Importers, Starts, UnreadFiles, is_part
-from pygraph_lint.records import Record, Task, record_key
+from pygraph_lint.records import Outcome, Record, Task, record_key
 from pygraph_lint.rules.catalogue import Rule
 
 if TYPE_CHECKING:
@@ -210,7 +209,7 @@ class Project:
                 by_options.setdefault(options_of(path), []).append(path)
             else:
                 text = self._unreadable.get(relative, "cannot be read: no such file")
-                outcomes[path] = Outcome((finding_of(("PG002", text, 0, 0), path),), ())
+                outcomes[path] = Outcome((unreadable(path, text),), ())
         key = self._state()
         for options, group in by_options.items():
             name = f"findings-{digest(repr(options).encode()).hex()}"
@@ -305,7 +304,7 @@ class Project:
         for name in names:
             record = self._records[name][1]
             if record.problem is not None:
-                finding = finding_of(record.problem, self._paths[name])
+                finding = unreadable(self._paths[name], *record.problem)
                 outcomes[name] = Outcome((finding,), record.directives)
             elif record.facts is None:
                 outcomes[name] = Outcome((), record.directives)

@@ -98,7 +98,7 @@ def assign_attribute(
             state.events.pop(("host.moved", source.lineno, source.col_offset), None)
         overwritten = target.lineno < state.last_stores.get(target.attr, 0)
         if not (overwritten or _moves_itself(state, target, source)):
-            state.module.set_attribute(state.owner, target.attr, as_held(state, value))
+            state.module.set_attribute(state.owner, target.attr, as_held(value))
         return
     base = state.ev(target.value)
     if base.is_tensor and (
@@ -136,7 +136,7 @@ def _is_moved(state: State, target: ast.Attribute, source: ast.expr | None) -> b
     )
 
 
-def as_held(state: State, value: Value) -> Value:
+def as_held(value: Value) -> Value:
     """A value as an attribute keeps it: a host tensor that is no buffer stays behind when the
     model moves. What is annotated as a number is one.
     """
@@ -174,7 +174,7 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
     if by_mask(state, base, target):
         base = v.tensor("only a tensor can be indexed with a tensor", device=v.ON_DEVICE)
     if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING) and base.kinds & v.UNKNOWN):
-        mask, lists, gathered, number = index_parts(state, target.slice, base)
+        mask, lists, gathered, number = index_parts(state, target.slice)
         about, notes = base, {}
         if _is_number(value) and number is not None and names_one(state, target.slice, base.ndim):
             gathered, notes = number._replace(needs=()), {"element": "yes"}

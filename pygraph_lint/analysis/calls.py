@@ -13,7 +13,7 @@ from pygraph_lint.analysis.edges import call_project, pass_on, result_of, return
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.later_uses import is_of_tensors
 from pygraph_lint.analysis.model import ANY_NAME
-from pygraph_lint.analysis.nodes import are_classes, dotted, short, source_of, span_of
+from pygraph_lint.analysis.nodes import are_classes, dotted, keyword, short, source_of, span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.symbols import constant, extend, is_given, is_result, symbol
 from pygraph_lint.analysis.transfer.arithmetic import merge_device
@@ -99,7 +99,7 @@ def eval_call(state: State, node: ast.Call) -> Value:
     held = state.module.facts.instances.get(name or "")
     if held is not None:
         return _call_value(state, Value(v.INSTANCE, cls=held), arguments(state, node))
-    if name is not None and not _is_method_of_variable(state, node, name):
+    if name is not None and not _is_method_of_variable(state, node):
         return _call_named(state, name, node)
     if isinstance(function, ast.Attribute):
         return _call_method(state, function, node)
@@ -116,11 +116,7 @@ def _is_type(state: State, node: ast.expr) -> bool:
     return name in _GENERIC or name in state.module.class_nodes
 
 
-def _has_keyword(node: ast.Call, name: str) -> bool:
-    return any(keyword.arg == name for keyword in node.keywords)
-
-
-def _is_method_of_variable(state: State, node: ast.Call, name: str) -> bool:
+def _is_method_of_variable(state: State, node: ast.Call) -> bool:
     """Whether a dotted name is a method of a variable of the module: ``logger.info``."""
     holder = node.func.value if isinstance(node.func, ast.Attribute) else None
     if not isinstance(holder, ast.Name):
@@ -137,7 +133,7 @@ def _call_named(state: State, name: str, node: ast.Call) -> Value:
     """A call of something with a qualified name."""
     head, _, tail = name.rpartition(".")
     if state.module.sinks.has_call(name.removeprefix("builtins.")):
-        sized = name in _SPARSE and (len(node.args) > 2 or _has_keyword(node, "size"))
+        sized = name in _SPARSE and (len(node.args) > 2 or keyword(node, "size") is not None)
         notes = {"waits": "no"} if sized else {}
         state.event("call", span_of(node), name.removeprefix("builtins."), None, **notes)
     if name.startswith(_FILES):

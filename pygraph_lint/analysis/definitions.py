@@ -256,7 +256,7 @@ class FileDefinitions:
         for parent in self.path(place):
             if isinstance(parent, FUNCTIONS) and _inside(parent, child):
                 return None
-            if isinstance(parent, _COMPREHENSIONS) and not _is_first_iterated(parent, child):
+            if isinstance(parent, _COMPREHENSIONS) and child is not parent.generators[0].iter:
                 for turn in parent.generators:
                     for node in walk(turn.target):
                         if isinstance(node, ast.Name) and node.id == name:
@@ -310,8 +310,3 @@ def _inside(function: Function, child: ast.AST) -> bool:
     if isinstance(function, ast.Lambda):
         return child is function.body
     return child in function.body or child in parameters(function)
-
-
-def _is_first_iterated(node: ast.AST, child: ast.AST) -> bool:
-    first = node.generators[0].iter  # type: ignore[attr-defined]
-    return child is first

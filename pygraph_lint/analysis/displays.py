@@ -40,19 +40,18 @@ def eval_dict(state: State, node: ast.Dict) -> Value:
     return made
 
 
-def eval_comprehension(state: State, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:
+def eval_comprehension(
+    state: State, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+) -> Value:
     saved = enter_generators(state, node.generators)
-    item = state.ev(node.elt)
+    if isinstance(node, ast.DictComp):
+        state.ev(node.key)
+        made = Value(v.MAPPING, item=v.shallow(state.ev(node.value), 2))
+    else:
+        item = v.shallow(state.ev(node.elt), 2)
+        made = Value(v.SEQUENCE, item=item, flags=_listed(node))
     state.restore(saved)
-    return Value(v.SEQUENCE, item=v.shallow(item, 2), flags=_listed(node))
-
-
-def eval_dict_comprehension(state: State, node: ast.DictComp) -> Value:
-    saved = enter_generators(state, node.generators)
-    state.ev(node.key)
-    item = state.ev(node.value)
-    state.restore(saved)
-    return Value(v.MAPPING, item=v.shallow(item, 2))
+    return made
 
 
 def enter_generators(

@@ -1,7 +1,7 @@
 """What the analysis can see happen in a line of code: the vocabulary rules are written in.
 
 An event is a fact about the code, not a judgement: rule pages in ``rules/`` say which events they
-report, with which message and which consequences.
+report, with which message and which consequences; ``rules/events.toml`` says what each kind means.
 """
 
 from __future__ import annotations
@@ -130,98 +130,3 @@ class Event(NamedTuple):
             if key == name:
                 return value
         return None
-
-
-# Every event kind and what it means. A rule page may only name these; a test holds both directions.
-KINDS: dict[str, str] = {
-    # Placement: a tensor that lives on the host while the model's tensors live on the device.
-    "host.factory": "a factory (arange, zeros, ...) called without device= in a region",
-    "host.factory-moved": "a factory whose result is moved at once: zeros(...).to(device), .cuda()",
-    "host.scalar-tensor": "torch.tensor(number) without device= in a region",
-    "host.data-tensor": "a tensor built from a Python list or numpy array in a region",
-    "host.attribute": "a plain tensor attribute (neither parameter nor buffer) used in a region",
-    "host.moved": "a host tensor moved to the device inside a region",
-    "host.index-list": "a tensor indexed with a Python list: an index tensor is built on the host",
-    "host.pinned": "pin_memory inside a region",
-    "host.lengths": "an operator that wants lengths on the host (ctc_loss, pack_padded_sequence)",
-    "host.numpy-number": "the value of what numpy made is needed: a size, a bound, a condition",
-    # Syncs: the host waits for the device.
-    "sync.item": ".item() on a tensor",
-    "sync.number": "float(t), int(t), complex(t), t.__index__()",
-    "sync.bool": "bool(t) written out",
-    "sync.tolist": ".tolist() on a tensor",
-    "sync.copy": ".cpu(), .to('cpu') of a device tensor",
-    "sync.numpy": ".numpy(), np.asarray(t), np.f(t)",
-    "sync.builtin": "Python max, min, any, all over tensors: values are compared",
-    "sync.math": "math.f(t)",
-    "sync.equal": "torch.equal, torch.allclose: the result is a Python bool",
-    "sync.validated": "a distribution that checks its arguments, or a sample",
-    "sync.format": "a tensor turned into text: str(t), f'{t}', '%s' % t",
-    "sync.index-write": "a Python number written at tensor indices, or into one element: x[0] = 1",
-    # Control flow that needs a tensor's value.
-    "branch.if": "if / elif on a tensor",
-    "branch.ternary": "a conditional expression, or and / or, on a tensor",
-    "branch.while": "while on a tensor",
-    "branch.raise": "if on a tensor whose body only raises",
-    "branch.assert": "assert on a tensor",
-    "branch.not": "not t",
-    "branch.loop": "range(t), or a loop bound computed from a tensor's value",
-    "branch.random-skip": "a branch on a random draw against a probability (layerdrop)",
-    "branch.finite-guard": "a branch on isinf / isnan / isfinite of a tensor",
-    "branch.half-guard": "the same, behind a test for torch.float16",
-    "branch.sort": "sorted / list.sort / max(key=) comparing tensors",
-    "branch.membership": "x in [tensors], or t in sequence: compares values",
-    # Shapes that depend on values.
-    "shape.nonzero": "nonzero, argwhere, one-argument where",
-    "shape.mask-read": "x[mask], masked_select, compress by a boolean tensor",
-    "shape.unique": "unique, unique_consecutive",
-    "shape.bincount": "bincount, histc-like ops whose output length depends on values",
-    "shape.repeat-interleave": "repeat_interleave with tensor repeats and no output_size",
-    "shape.one-hot": "one_hot without num_classes",
-    "shape.mask-write": "x[mask] = value by a boolean tensor",
-    "shape.from-value": "a size or bound from a tensor's value: arange(t), zeros(t), x[:t]",
-    "shape.split": "split / chunk sizes taken from a tensor's values",
-    # Calls that rules list by name in their page (`calls` and `methods`).
-    "call": "a call to a function some rule page lists under `calls`",
-    "method": "a method of a tensor some rule page lists under `methods`",
-    # Side effects and unsupported constructs that are not plain calls.
-    "effect.log": "a method of a logging.Logger (or of a project logger) called in a region",
-    "effect.requires-grad": "t.requires_grad = ..., requires_grad_() returned",
-    "effect.data-assign": "t.data = ...",
-    "effect.parameter-made": "nn.Parameter or a layer constructed in a region",
-    "effect.context": "a with statement over torch.device(...) or torch.backends.cudnn.flags(...)",
-    "effect.cached-property": "a functools.cached_property of the own class read in a region",
-    "effect.cached-call": "a cached function without parameters called, in which the graph ends",
-    "effect.generator": "a draw with generator=, which is made elsewhere",
-    "effect.disabled-call": "a function that torch.compiler.disable keeps out of the region called",
-    "effect.untraced-call": "a call that Dynamo does not trace: list[int](), pow(t, 2)",
-    "effect.lock": "a with statement over a lock that is made elsewhere",
-    "effect.module-hook": "a hook registered on a module in a region",
-    "effect.rnn": "an nn.RNN, nn.LSTM or nn.GRU called in a region",
-    "effect.numpy-random": "numpy's random generator used in a region",
-    "effect.buffer-rebound": "self.<buffer> = ... in a region",
-    "effect.made-object": "a method called on an object made here, in which the graph ends",
-    "effect.kept-output": "a tensor stored in a place that outlives the call",
-    # Manual capture and replay (capture.py); these are not tied to a region.
-    "capture.kept-output": "a graph's output kept across calls without clone()",
-    "capture.input-rebound": "a captured graph's static input rebound instead of copied into",
-    "capture.optimizer": "an optimizer stepped inside a capture without capturable=True",
-    "capture.scaler": "GradScaler.step / update inside a capture",
-    "capture.autocast-cache": "autocast around a capture without cache_enabled=False",
-    "capture.generator": "a torch.Generator used in a capture and not registered with the graph",
-    "capture.side-stream": "work on a side stream around a capture without wait_stream",
-    "capture.no-warmup": "a capture with no warm-up before it",
-    "capture.first-compile": "the first call of a compiled callable inside a capture",
-    "capture.reentrant-checkpoint": "checkpoint(use_reentrant=True) with graphed callables",
-    "capture.hooks-before": "hooks registered before make_graphed_callables",
-    "capture.process-group": "a process group destroyed while graphs are alive",
-    "capture.user-pool": "a user MemPool around compiled code",
-    # Training loops (host_loops.py): what happens on every step. Nothing is traced there.
-    "loop.read": "a tensor's value read by the host",
-    "loop.print": "a tensor turned into text",
-    "loop.branch": "a branch on a tensor",
-    "loop.copy": "a copy from the host to the device that the host waits for",
-    "loop.empty-cache": "torch.cuda.empty_cache",
-    "loop.synchronize": "torch.cuda.synchronize",
-    "capture.sync": "a synchronising call inside `with torch.cuda.graph(...)`",
-}

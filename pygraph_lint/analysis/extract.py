@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,12 +21,11 @@ from pygraph_lint.analysis.loaders import loaders_for_training
 from pygraph_lint.analysis.model import Beside, Call, FileLoops, LoopBody, ModuleFacts, Root, Sinks
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import import_whole_names, module_statements
-from pygraph_lint.analysis.nodes import first_line
+from pygraph_lint.analysis.nodes import deep_recursion, first_line
 from pygraph_lint.analysis.options import note_options
 from pygraph_lint.analysis.whole_tracing import traces_whole
 from pygraph_lint.errors import SourceError
 
-_DEPTH = 8000
 _PlacedT = TypeVar("_PlacedT", Event, Call)
 _REGISTERING = frozenset(
     f"torch.library.{name}"
@@ -124,14 +122,11 @@ def helper_body(helpers: Mapping[str, LoopBody], name: str) -> LoopBody:
 
 @contextmanager
 def _deep_recursion() -> Iterator[None]:
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _DEPTH))
     try:
-        yield
+        with deep_recursion():
+            yield
     except (RecursionError, MemoryError):
         raise SourceError("nested too deeply to be analysed", 1, 1) from None
-    finally:
-        sys.setrecursionlimit(limit)
 
 
 def _marked(text: str, file: Module) -> Iterator[Root]:

@@ -27,18 +27,13 @@ _MAX_DEMANDS = 8
 _IMPORT_LEVEL = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
-def run_module(
-    module: Module,
-    has_roots: bool,
-    handlers: Handlers | None = None,
-    kept: KeptRuns | None = None,
-) -> None:
+def run_module(module: Module, has_roots: bool, kept: KeptRuns | None = None) -> None:
     """Run every function of a module abstractly, constructors first: they say what objects hold.
 
     ``has_roots`` is whether the module's own statements, where scripts compile and capture, are
     run too. ``kept`` are runs of functions for an earlier text.
     """
-    for _ in runs_of(module, has_roots, handlers or HANDLERS, kept):
+    for _ in runs_of(module, has_roots, HANDLERS, kept):
         pass
 
 
@@ -270,7 +265,7 @@ EXPRESSIONS: dict[type[ast.expr], Any] = {
     ast.ListComp: displays.eval_comprehension,
     ast.SetComp: displays.eval_comprehension,
     ast.GeneratorExp: displays.eval_comprehension,
-    ast.DictComp: displays.eval_dict_comprehension,
+    ast.DictComp: displays.eval_comprehension,
     ast.JoinedStr: displays.eval_joined,
     ast.Lambda: _eval_lambda,
     ast.Starred: displays.eval_inner,

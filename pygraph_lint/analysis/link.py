@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 
-from pygraph_lint.analysis.events import Event, Need
+from pygraph_lint.analysis.call_graph import edges
+from pygraph_lint.analysis.events import Event, Need, Needs
+from pygraph_lint.analysis.graph_ends import BREAKING_EVENTS, UNSURE, GraphEnds
 from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.loop_events import loop_events
 from pygraph_lint.analysis.loop_regions import BodiesOf, LoopRegions, no_bodies
-from pygraph_lint.analysis.made_modules import made_untraced
 from pygraph_lint.analysis.model import Call, FunctionFacts, ModuleFacts
+from pygraph_lint.analysis.nodes import deep_recursion
 from pygraph_lint.analysis.places import Region, Span
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.proof import Proof
@@ -25,7 +25,6 @@ from pygraph_lint.analysis.regions import (
 from pygraph_lint.analysis.unread import NOTHING_UNREAD, Unread
 from pygraph_lint.analysis.usual import Usual
 
-_DEPTH = 8000
 _METHODS = ("method", "object")
 
 
@@ -42,21 +41,10 @@ def link(
     be used its program is changed, and it must not be asked any more.
     """
     modules = list(modules)
-    with _deep_recursion():
+    with deep_recursion():
         if before is not None and before.program.take(modules):
             return Project(before.program, asked, bodies_of, before)
         return Project(Program(modules, unread), asked, bodies_of)
-
-
-@contextmanager
-def _deep_recursion() -> Iterator[None]:
-    """Let proofs follow long chains of calls."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _DEPTH))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
 
 
 class Project:
@@ -193,7 +181,7 @@ class Project:
         for function in module.functions.values():
             if self._compiled.kind(function.name) is not None:
                 found |= _assumptions(function)
-        with _deep_recursion():
+        with deep_recursion():
             return frozenset(filter(self.confirmed, found))
 
 
@@ -214,3 +202,68 @@ def _assumptions(function: FunctionFacts) -> set[Need]:
 def _is_possible(proof: Proof, needs: tuple[Need, ...]) -> bool:
     """Whether the conditions that a call stands under can hold."""
     return all(proof.holds(need) for need in needs if need.kind in CONDITIONS)
+
+
+# -- modules that are made in a function which torch.compile does not trace
+
+
+_ENDING = BREAKING_EVENTS - {"effect.log"}  # what is logged in a loop, most calls never come to
+
+
+def made_untraced(
+    program: Program,
+    functions: Iterable[str],
+    left_out: Iterable[str],
+    all_hold: Callable[[Needs], bool],
+) -> frozenset[str]:
+    """The constructors of modules that are traced alone.
+
+    Given the functions in regions, those in between that are left out of them alone, and whether
+    what events need holds.
+    """
+    ends = GraphEnds(program)
+    front = [made for name in left_out for made in _constructors(program, program.functions[name])]
+    for name in functions:
+        facts = program.functions[name]
+        made = list(_constructors(program, facts))
+        if made and _gives_up(program, facts, all_hold, ends):
+            front += made
+    found: set[str] = set()
+    while front:
+        name = front.pop()
+        if name not in found:
+            found.add(name)
+            front += _constructors(program, program.functions[name])
+    return frozenset(found)
+
+
+def _constructors(program: Program, facts: FunctionFacts) -> Iterator[str]:
+    """The constructors of modules that a function calls, those of base classes among them."""
+    for call, reached in edges(program, facts):
+        for name in reached if call.how in ("function", "super") else ():
+            owner = program.functions[name].owner
+            if name.endswith(".__init__") and program.is_module(owner):
+                yield name
+
+
+def _gives_up(
+    program: Program, facts: FunctionFacts, all_hold: Callable[[Needs], bool], ends: GraphEnds
+) -> bool:
+    """Whether a break makes torch.compile give up on a function."""
+    return any(
+        (event.kind == "effect.made-object" or (event.kind in _ENDING and _in_block(facts, event)))
+        and all_hold(event.needs)
+        for event in facts.events
+    ) or any(
+        _in_block(facts, call)
+        and call.how not in UNSURE
+        and not call.needs
+        and any(map(ends.in_function, reached))
+        for call, reached in edges(program, facts)
+    )
+
+
+def _in_block(facts: FunctionFacts, placed: Event | Call) -> bool:
+    """Whether something is in the body of a loop or a `try`."""
+    line = placed.span.line - facts.line
+    return any(first <= line <= last for first, last in facts.blocks)

@@ -27,10 +27,8 @@ def only_tells(body: Sequence[ast.stmt]) -> bool:
 
 def _tells(statement: ast.stmt) -> bool:
     call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and _is_message(call)
-
-
-def _is_message(call: ast.Call) -> bool:
+    if not isinstance(call, ast.Call):
+        return False
     last = last_part(call.func)
     return _SAYS.search(last) is not None or _WARNS.search(last) is not None
 

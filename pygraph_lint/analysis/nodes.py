@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 
 from pygraph_lint.analysis.events import Span
@@ -322,3 +323,17 @@ def last_stores(function: ast.AST) -> dict[str, int]:
         default=sys.maxsize,
     )
     return {name: line for name, line in found.items() if line < first}
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Let long chains, of calls or of nested code, be followed."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _DEPTH))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+_DEPTH = 8000

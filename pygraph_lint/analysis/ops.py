@@ -15,16 +15,10 @@ FACTORIES = frozenset(
 # Only factories when they get no tensor.
 INT_FACTORIES = frozenset(("randint", "randperm", "tril_indices", "triu_indices"))
 FACTORIES_LIKE = frozenset(
-    """
-        zeros_like ones_like empty_like full_like rand_like randn_like randint_like
-    """.split()
+    "zeros_like ones_like empty_like full_like rand_like randn_like randint_like".split()
 )
 NEW_FACTORIES = frozenset(["new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "new"])
-FROM_DATA = frozenset(
-    """
-    tensor as_tensor from_numpy asarray frombuffer scalar_tensor Tensor
-""".split()
-)
+FROM_DATA = frozenset("tensor as_tensor from_numpy asarray frombuffer scalar_tensor Tensor".split())
 TYPED_CONSTRUCTORS = frozenset(
     """
         FloatTensor LongTensor IntTensor BoolTensor DoubleTensor HalfTensor ByteTensor Tensor
@@ -74,18 +68,10 @@ NOT_TENSORS: dict[str, str] = {
     "Generator": "generator",
 }
 DTYPES: dict[str, str] = {
-    **dict.fromkeys(
-        """
-            float float16 float32 float64 half double bfloat16 float8_e4m3fn float8_e5m2
-        """.split(),
-        "float",
-    ),
-    **dict.fromkeys(
-        """
-            int int8 int16 int32 int64 long short uint8 uint16 uint32 uint64
-        """.split(),
-        "int",
-    ),
+    **dict.fromkeys("float float16 float32 float64 half double bfloat16".split(), "float"),
+    **dict.fromkeys("float8_e4m3fn float8_e5m2".split(), "float"),
+    **dict.fromkeys("int int8 int16 int32 int64 long short".split(), "int"),
+    **dict.fromkeys("uint8 uint16 uint32 uint64".split(), "int"),
     "bool": "bool",
     **dict.fromkeys(["complex64", "complex128", "cfloat", "cdouble"], "complex"),
 }
@@ -105,38 +91,23 @@ OTHER_NAMESPACES = tuple(
 )
 # Attributes and calls of torch's own that a compiled region may fold.
 FOLDED_TRUE = frozenset(
-    (
-        "torch.compiler.is_compiling",
-        "torch.compiler.is_dynamo_compiling",
-        "torch._dynamo.is_compiling",
-        "torch._dynamo.external_utils.is_compiling",
-        "torch._utils.is_compiling",
-    )
-)
+    f"torch.{name}.is_compiling"
+    for name in ("compiler", "_dynamo", "_dynamo.external_utils", "_utils")
+) | {"torch.compiler.is_dynamo_compiling"}
 FOLDED_FALSE = frozenset(
-    (
-        "torch.jit.is_scripting",
-        "torch.jit.is_tracing",
-        "torch.onnx.is_in_onnx_export",
-        "typing.TYPE_CHECKING",
-        "torch.compiler.is_exporting",
-        "torch._C._get_tracing_state",
-        "torch.fx._symbolic_trace.is_fx_tracing",
-        "torch.overrides.is_tensor_method_or_property",
-    )
-)
+    f"torch.{name}"
+    for name in """
+        jit.is_scripting jit.is_tracing onnx.is_in_onnx_export compiler.is_exporting
+        _C._get_tracing_state fx._symbolic_trace.is_fx_tracing
+        overrides.is_tensor_method_or_property
+    """.split()
+) | {"typing.TYPE_CHECKING"}
 # Project helpers by these names say the same, whatever they are imported from.
 FOLDED_TRUE_NAMES = frozenset(
     ("is_torchdynamo_compiling", "is_torchdynamo_tracing", "is_torch_compiling", "is_compiling")
 )
 FOLDED_FALSE_NAMES = frozenset(
-    (
-        "is_torchdynamo_exporting",
-        "is_torch_fx_proxy",
-        "is_jit_tracing",
-        "is_scripting",
-        "_is_tracing",
-    )
+    "is_torchdynamo_exporting is_torch_fx_proxy is_jit_tracing is_scripting _is_tracing".split()
 )
 
 # Functions and methods whose result is a boolean tensor.
@@ -147,11 +118,7 @@ BOOL_OPS = frozenset(
     """.split()
 )
 FINITE_OPS = frozenset(("isnan", "isinf", "isfinite", "isneginf", "isposinf"))
-INT_OPS = frozenset(
-    """
-    argmax argmin argsort searchsorted bucketize count_nonzero bincount
-""".split()
-)
+INT_OPS = frozenset("argmax argmin argsort searchsorted bucketize count_nonzero bincount".split())
 # Reductions: 0-d when called with no dim.
 REDUCTIONS = frozenset(
     """
@@ -179,23 +146,11 @@ LISTS = frozenset(
     """.split()
 )
 TUPLES = {
-    "svd": 3,
-    "qr": 2,
-    "eigh": 2,
-    "eig": 2,
-    "lu": 2,
-    "std_mean": 2,
-    "var_mean": 2,
-    "histogram": 2,
-    "max_pool2d_with_indices": 2,
-    "adaptive_max_pool2d_with_indices": 2,
-    "lstm": 3,
-    "gru": 2,
-    "multi_head_attention_forward": 2,
-    "lobpcg": 2,
-    "triangular_solve": 2,
+    **dict.fromkeys(("qr", "eigh", "eig", "lu", "std_mean", "var_mean", "histogram", "gru"), 2),
+    **dict.fromkeys(("multi_head_attention_forward", "lobpcg", "triangular_solve"), 2),
+    **dict.fromkeys(("max_pool2d_with_indices", "adaptive_max_pool2d_with_indices"), 2),
+    **dict.fromkeys(("svd", "lstm"), 3),
     "lstsq": 4,
-    "cdist_": 1,
 }
 # The same dtype comes out as went in.
 KEEP_DTYPE = frozenset(
@@ -366,36 +321,27 @@ MODULE_BASE_PREFIXES = ("torch.nn.modules.",)
 # Classes of torch that subclass nothing of interest although their prefix says otherwise.
 TENSOR_TYPES: dict[str, str] = {
     "torch.Tensor": "",
-    "torch.FloatTensor": "float",
-    "torch.HalfTensor": "float",
-    "torch.DoubleTensor": "float",
-    "torch.LongTensor": "int",
-    "torch.IntTensor": "int",
-    "torch.BoolTensor": "bool",
-    "torch.ByteTensor": "int",
+    **dict.fromkeys(("torch.nn.Parameter", "torch.nn.parameter.Parameter"), "float"),
+    **dict.fromkeys(("torch.FloatTensor", "torch.HalfTensor", "torch.DoubleTensor"), "float"),
     "torch.cuda.FloatTensor": "float",
-    "torch.cuda.LongTensor": "int",
-    "torch.nn.Parameter": "float",
-    "torch.nn.parameter.Parameter": "float",
+    **dict.fromkeys(("torch.LongTensor", "torch.IntTensor", "torch.cuda.LongTensor"), "int"),
+    "torch.ByteTensor": "int",
+    "torch.BoolTensor": "bool",
 }
 # Wrappers that end or bar a region.
 DISABLERS = ("torch.compiler.disable", "torch._dynamo.disable")
-REGION_ENDS = frozenset(
-    (
-        *DISABLERS,
-        "torch.compiler.allow_in_graph",
-        "torch._dynamo.allow_in_graph",
-        "torch.library.custom_op",
-        "torch.compiler.assume_constant_result",
-        "torch._dynamo.assume_constant_result",
-        "torch.compiler.substitute_in_graph",
-        "torch.library.triton_op",
-        "triton.jit",
-        "torch._dynamo.skip",
-        "torch.library.register_fake",
-        "torch.compiler.nonstrict_trace_",
-        "torch._dynamo.nonstrict_trace_",
+REGION_ENDS = (
+    frozenset(DISABLERS)
+    | frozenset(
+        f"torch.{name}"
+        for name in """
+        compiler.allow_in_graph _dynamo.allow_in_graph library.custom_op library.triton_op
+        compiler.assume_constant_result _dynamo.assume_constant_result _dynamo.skip
+        compiler.substitute_in_graph library.register_fake _dynamo.nonstrict_trace_
+        compiler.nonstrict_trace_
+    """.split()
     )
+    | {"triton.jit"}
 )
 # Context managers that a compiled region cannot enter.
 UNTRACED_CONTEXTS = frozenset(
@@ -420,66 +366,63 @@ GIVE_THE_MODULE = frozenset(
 CAPTURES = frozenset(("torch.cuda.graph", "torch.cuda.graphs.graph"))
 # All of their functions take a tensor first.
 NAMESPACES_OF_TENSORS = ("torch.nn.functional.", "torch.linalg.", "torch.fft.")
-# Every public method of torch.Tensor.
-TENSOR_METHODS = frozenset(
+# Methods of torch.Tensor that have a twin which works in place, ``add`` and ``add_``.
+_WITH_TWIN = frozenset(
     """
-        abs abs_ absolute absolute_ acos acos_ acosh acosh_ add add_ addbmm addbmm_ addcdiv
-        addcdiv_ addcmul addcmul_ addmm addmm_ addmv addmv_ addr addr_ adjoint all allclose amax
-        amin aminmax angle any apply_ arccos arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh
-        arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh arctanh_ argmax argmin argsort argwhere
-        as_strided as_strided_ as_strided_scatter as_subclass asin asin_ asinh asinh_ atan atan2
-        atan2_ atan_ atanh atanh_ backward baddbmm baddbmm_ bernoulli bernoulli_ bfloat16 bincount
-        bitwise_and bitwise_and_ bitwise_left_shift bitwise_left_shift_ bitwise_not bitwise_not_
-        bitwise_or bitwise_or_ bitwise_right_shift bitwise_right_shift_ bitwise_xor bitwise_xor_
-        bmm bool broadcast_to byte cauchy_ ccol_indices cdouble ceil ceil_ cfloat chalf char
-        cholesky cholesky_inverse cholesky_solve chunk clamp clamp_ clamp_max clamp_max_ clamp_min
-        clamp_min_ clip clip_ clone coalesce col_indices conj conj_physical conj_physical_
-        const_data_ptr contiguous copy_ copysign copysign_ corrcoef cos cos_ cosh cosh_
-        count_nonzero cov cpu cross crow_indices cuda cummax cummin cumprod cumprod_ cumsum
-        cumsum_ data_ptr deg2rad deg2rad_ dense_dim dequantize det detach detach_ diag diag_embed
-        diagflat diagonal diagonal_scatter diff digamma digamma_ dim dim_order dist div div_
-        divide divide_ dot double dsplit eig element_size eq eq_ equal erf erf_ erfc erfc_ erfinv
-        erfinv_ exp exp2 exp2_ exp_ expand expand_as expm1 expm1_ exponential_ fill_
-        fill_diagonal_ fix fix_ flatten flip fliplr flipud float float_power float_power_ floor
-        floor_ floor_divide floor_divide_ fmax fmin fmod fmod_ frac frac_ frexp gather gcd gcd_ ge
-        ge_ geometric_ geqrf ger get_device greater greater_ greater_equal greater_equal_ gt gt_
-        half hardshrink hash_tensor heaviside heaviside_ histc histogram hsplit hypot hypot_ i0
-        i0_ igamma igamma_ igammac igammac_ index index_add index_add_ index_copy index_copy_
-        index_fill index_fill_ index_put index_put_ index_reduce index_reduce_ index_select
-        indices inner int int_repr inverse ipu is_coalesced is_complex is_conj is_contiguous
-        is_distributed is_floating_point is_inference is_neg is_nonzero is_pinned is_same_size
-        is_set_to is_shared is_signed isclose isfinite isinf isnan isneginf isposinf isreal istft
-        item kron kthvalue lcm lcm_ ldexp ldexp_ le le_ lerp lerp_ less less_ less_equal
-        less_equal_ lgamma lgamma_ log log10 log10_ log1p log1p_ log2 log2_ log_ log_normal_
-        log_softmax logaddexp logaddexp2 logcumsumexp logdet logical_and logical_and_ logical_not
-        logical_not_ logical_or logical_or_ logical_xor logical_xor_ logit logit_ logsumexp long
-        lstsq lt lt_ lu lu_solve map2_ map_ masked_fill masked_fill_ masked_scatter
-        masked_scatter_ masked_select matmul matrix_exp matrix_power max maximum mean median min
-        minimum mm mode module_load moveaxis movedim msort mtia mul mul_ multinomial multiply
-        multiply_ mv mvlgamma mvlgamma_ nan_to_num nan_to_num_ nanmean nanmedian nanquantile
-        nansum narrow narrow_copy ndimension ne ne_ neg neg_ negative negative_ nelement new
-        new_empty new_empty_strided new_full new_ones new_tensor new_zeros nextafter nextafter_
-        nonzero nonzero_static norm normal_ not_equal not_equal_ numel numpy orgqr ormqr outer
-        permute pin_memory pinverse polygamma polygamma_ positive pow pow_ prelu prod put put_
-        q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qr
-        qscheme quantile rad2deg rad2deg_ random_ ravel reciprocal reciprocal_ record_stream
-        register_hook register_post_accumulate_grad_hook reinforce relu relu_ remainder remainder_
-        renorm renorm_ repeat repeat_interleave requires_grad_ reshape reshape_as resize resize_
-        resize_as resize_as_ resize_as_sparse_ resolve_conj resolve_neg retain_grad roll rot90
-        round round_ row_indices rsqrt rsqrt_ scatter scatter_ scatter_add scatter_add_
-        scatter_reduce scatter_reduce_ select select_scatter set_ sgn sgn_ share_memory_ short
-        sigmoid sigmoid_ sign sign_ signbit sin sin_ sinc sinc_ sinh sinh_ size slice_inverse
-        slice_scatter slogdet smm softmax solve sort sparse_dim sparse_mask sparse_resize_
-        sparse_resize_and_clear_ split split_with_sizes sqrt sqrt_ square square_ squeeze squeeze_
-        sspaddmm std stft storage storage_offset storage_type stride sub sub_ subtract subtract_
-        sum sum_to_size svd swapaxes swapaxes_ swapdims swapdims_ symeig t t_ take take_along_dim
-        tan tan_ tanh tanh_ tensor_split tile to to_dense to_mkldnn to_padded_tensor to_sparse
-        to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr tolist topk trace
-        transpose transpose_ triangular_solve tril tril_ triu triu_ true_divide true_divide_ trunc
-        trunc_ type type_as unbind unflatten unfold uniform_ unique unique_consecutive
-        unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_ untyped_storage
-        values var vdot view view_as vsplit where xlogy xlogy_ xpu zero_
+        abs absolute acos acosh add addbmm addcdiv addcmul addmm addmv addr arccos arccosh arcsin
+        arcsinh arctan arctan2 arctanh as_strided asin asinh atan atan2 atanh baddbmm bernoulli
+        bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil
+        clamp clamp_max clamp_min clip conj_physical copysign cos cosh cumprod cumsum deg2rad
+        detach digamma div divide eq erf erfc erfinv exp exp2 expm1 fix float_power floor
+        floor_divide fmod frac gcd ge greater greater_equal gt heaviside hypot i0 igamma igammac
+        index_add index_copy index_fill index_put index_reduce lcm ldexp le lerp less less_equal
+        lgamma log log10 log1p log2 logical_and logical_not logical_or logical_xor logit lt
+        masked_fill masked_scatter mul multiply mvlgamma nan_to_num ne neg negative nextafter
+        not_equal polygamma pow put rad2deg reciprocal relu remainder renorm resize resize_as
+        round rsqrt scatter scatter_add scatter_reduce sgn sigmoid sign sin sinc sinh sqrt square
+        squeeze sub subtract swapaxes swapdims t tan tanh transpose tril triu true_divide trunc
+        unsqueeze xlogy
     """.split()
+)
+# Every public method of torch.Tensor.
+TENSOR_METHODS = (
+    _WITH_TWIN
+    | {f"{name}_" for name in _WITH_TWIN}
+    | frozenset(
+        """
+        adjoint all allclose amax amin aminmax angle any apply_ argmax argmin argsort argwhere
+        as_strided_scatter as_subclass backward bfloat16 bincount bmm bool broadcast_to byte
+        cauchy_ ccol_indices cdouble cfloat chalf char cholesky cholesky_inverse cholesky_solve
+        chunk clone coalesce col_indices conj const_data_ptr contiguous copy_ corrcoef
+        count_nonzero cov cpu cross crow_indices cuda cummax cummin data_ptr dense_dim dequantize
+        det diag diag_embed diagflat diagonal diagonal_scatter diff dim dim_order dist dot double
+        dsplit eig element_size equal expand expand_as exponential_ fill_ fill_diagonal_ flatten
+        flip fliplr flipud float fmax fmin frexp gather geometric_ geqrf ger get_device half
+        hardshrink hash_tensor histc histogram hsplit index index_select indices inner int
+        int_repr inverse ipu is_coalesced is_complex is_conj is_contiguous is_distributed
+        is_floating_point is_inference is_neg is_nonzero is_pinned is_same_size is_set_to
+        is_shared is_signed isclose isfinite isinf isnan isneginf isposinf isreal istft item kron
+        kthvalue log_normal_ log_softmax logaddexp logaddexp2 logcumsumexp logdet logsumexp long
+        lstsq lu lu_solve map2_ map_ masked_select matmul matrix_exp matrix_power max maximum mean
+        median min minimum mm mode module_load moveaxis movedim msort mtia multinomial mv nanmean
+        nanmedian nanquantile nansum narrow narrow_copy ndimension nelement new new_empty
+        new_empty_strided new_full new_ones new_tensor new_zeros nonzero nonzero_static norm
+        normal_ numel numpy orgqr ormqr outer permute pin_memory pinverse positive prelu prod
+        q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qr
+        qscheme quantile random_ ravel record_stream register_hook
+        register_post_accumulate_grad_hook reinforce repeat repeat_interleave requires_grad_
+        reshape reshape_as resize_as_sparse_ resolve_conj resolve_neg retain_grad roll rot90
+        row_indices select select_scatter set_ share_memory_ short signbit size slice_inverse
+        slice_scatter slogdet smm softmax solve sort sparse_dim sparse_mask sparse_resize_
+        sparse_resize_and_clear_ split split_with_sizes sspaddmm std stft storage storage_offset
+        storage_type stride sum sum_to_size svd symeig take take_along_dim tensor_split tile to
+        to_dense to_mkldnn to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo
+        to_sparse_csc to_sparse_csr tolist topk trace triangular_solve type type_as unbind
+        unflatten unfold uniform_ unique unique_consecutive unsafe_chunk unsafe_split
+        unsafe_split_with_sizes untyped_storage values var vdot view view_as vsplit where xpu
+        zero_
+        """.split()
+    )
 )
 # Methods that arrays have: an argument of compiled code on which one is called is a tensor.
 ARRAY_METHODS = TENSOR_METHODS - SHARED_METHODS

@@ -114,12 +114,8 @@ class Uses:
             name = node.value.id
             if name in names and node.lineno <= last.get(name, node.lineno):
                 self._indexed.add(name)
-            if (
-                name in names
-                and node.lineno <= last.get(name, node.lineno)
-                and _by_axes(node.slice)
-            ):
-                self.shows.setdefault(name, f"`{name}` {BY_AXES}")
+                if _by_axes(node.slice):
+                    self.shows.setdefault(name, f"`{name}` {BY_AXES}")
         if isinstance(node.value, (ast.Tuple, ast.List, ast.Dict, ast.Constant)):
             return
         for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:

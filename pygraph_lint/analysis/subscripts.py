@@ -90,7 +90,7 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
 
 def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
     """``t[...]`` read."""
-    mask, lists, gathered, number = index_parts(state, node.slice, base)
+    mask, lists, gathered, number = index_parts(state, node.slice)
     if isinstance(node.slice, (ast.Constant, ast.UnaryOp)):
         const = (
             node.slice.value if isinstance(node.slice, ast.Constant) else number and number.const
@@ -140,7 +140,7 @@ def _rank_of_rest(state: State, index: ast.expr, rank: int) -> int:
 
 
 def index_parts(
-    state: State, index: ast.expr, base: Value
+    state: State, index: ast.expr
 ) -> tuple[Value | None, ast.expr | None, Value | None, Value | None]:
     """A boolean mask, a literal list, an index tensor, a plain number: what the index is made
     of.

@@ -58,7 +58,7 @@ def _facts(state: State, node: ast.expr, outcome: bool) -> list[Fact]:
             return []
         return [fact for each in node.values for fact in _facts(state, each, outcome)]
     tested, test, positive = comparison(node) or (node, _TRUE, True)
-    name = _lasting(state, tested)
+    name = _lasting(tested)
     if not name:
         return []
     outcome = outcome == positive
@@ -67,7 +67,7 @@ def _facts(state: State, node: ast.expr, outcome: bool) -> list[Fact]:
     return [Fact(name, test, outcome, state.env.get(name))]
 
 
-def _lasting(state: State, node: ast.expr) -> str:
+def _lasting(node: ast.expr) -> str:
     """A name, or the object's mode; empty for what a call may change."""
     if isinstance(node, ast.Name):
         return node.id

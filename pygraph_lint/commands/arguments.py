@@ -11,15 +11,7 @@ from typing import Any, TypeVar
 from pygraph_lint import __version__
 
 COMMANDS = (
-    "check",
-    "trace",
-    "rule",
-    "rules",
-    "rule-test",
-    "config",
-    "clean",
-    "server",
-    "completion",
+    *("check", "trace", "rule", "rules", "rule-test", "config", "clean", "server", "completion"),
 )
 COLORS = ("auto", "always", "never")
 TRACE_FORMATS = ("text", "json", "sarif", "chrome", "html")
@@ -268,13 +260,8 @@ def _add_trace(trace: argparse.ArgumentParser) -> None:
     add("program", nargs=argparse.REMAINDER, metavar="PROGRAM ...", help="with its arguments")
     add = trace.add_argument_group("output").add_argument
     add("--output-format", choices=TRACE_FORMATS, default="text")
-    add("--output-file", type=_path, metavar="FILE", help="write the report here")
-    add(
-        "--report-misses",
-        type=_path,
-        metavar="FILE",
-        help="write what the linter missed, without source code",
-    )
+    _add_file(add, "--output-file", about="write the report here")
+    _add_file(add, "--report-misses", about="write what the linter missed, without source code")
     add = trace.add_argument_group("fixing").add_argument
     add("--fix", action="store_true", help="make the safe fixes; first those of what happened")
     add("--unsafe-fixes", action="store_true", help="with --fix: unsafe fixes too")
@@ -285,6 +272,21 @@ def _add_switch(add: Callable[..., Any], name: str, about: str) -> None:
     add(name, action=argparse.BooleanOptionalAction, help=about)
 
 
+def _add_codes(add: Callable[..., Any], name: str, about: str) -> None:
+    """An option that lists rules, and may be given several times."""
+    add(name, type=_codes, action="extend", metavar="CODES", help=about)
+
+
+def _add_globs(add: Callable[..., Any], name: str, about: str) -> None:
+    """An option that lists globs, and may be given several times."""
+    add(name, type=_globs, action="extend", metavar="GLOBS", help=about)
+
+
+def _add_file(add: Callable[..., Any], *names: str, about: str) -> None:
+    """An option that names a file to write."""
+    add(*names, type=_path, metavar="FILE", help=about)
+
+
 def _add_rules(check: argparse.ArgumentParser) -> None:
     from pygraph_lint.rules.catalogue import TARGETS
 
@@ -292,21 +294,9 @@ def _add_rules(check: argparse.ArgumentParser) -> None:
         "paths", nargs="*", default=["."], metavar="PATH", help="files, folders, or - for stdin"
     )
     add = check.add_argument_group("rules").add_argument
-    add(
-        "--select",
-        type=_codes,
-        action="extend",
-        metavar="CODES",
-        help="turn on only these rules: PG201,PG3,ALL",
-    )
-    add("--ignore", type=_codes, action="extend", metavar="CODES", help="turn these rules off")
-    add(
-        "--extend-select",
-        type=_codes,
-        action="extend",
-        metavar="CODES",
-        help="turn these rules on, too",
-    )
+    _add_codes(add, "--select", "turn on only these rules: PG201,PG3,ALL")
+    _add_codes(add, "--ignore", "turn these rules off")
+    _add_codes(add, "--extend-select", "turn these rules on, too")
     _add_switch(add, "--preview", "also use rules that are new or uncertain")
     add("--target", choices=TARGETS, help="only rules that matter for this target")
     add("--target-torch", type=_version, metavar="X.Y", help="the torch the code has to run on")
@@ -325,8 +315,8 @@ def _add_fixing(check: argparse.ArgumentParser) -> None:
     _add_switch(add, "--unsafe-fixes", "with --fix: unsafe fixes too")
     add("--diff", action="store_true", help="show what --fix would change; write nothing")
     add("--show-fixes", action="store_true", help="list the fixes made, with reasons if unsafe")
-    add("--fixable", type=_codes, action="extend", metavar="CODES", help="fix only these")
-    add("--unfixable", type=_codes, action="extend", metavar="CODES", help="never fix these")
+    _add_codes(add, "--fixable", "fix only these")
+    _add_codes(add, "--unfixable", "never fix these")
 
 
 def _add_known(check: argparse.ArgumentParser) -> None:
@@ -347,25 +337,13 @@ def _add_known(check: argparse.ArgumentParser) -> None:
         const="",
         help="also report what the settings' baseline holds",
     )
-    add("--write-baseline", type=_path, metavar="FILE", help="write all findings to this file")
+    _add_file(add, "--write-baseline", about="write all findings to this file")
 
 
 def _add_files(check: argparse.ArgumentParser) -> None:
     add = check.add_argument_group("files").add_argument
-    add(
-        "--exclude",
-        type=_globs,
-        action="extend",
-        metavar="GLOBS",
-        help="leave these out instead of the default list",
-    )
-    add(
-        "--extend-exclude",
-        type=_globs,
-        action="extend",
-        metavar="GLOBS",
-        help="leave these out, too",
-    )
+    _add_globs(add, "--exclude", "leave these out instead of the default list")
+    _add_globs(add, "--extend-exclude", "leave these out, too")
     _add_switch(add, "--force-exclude", "exclusions also apply to files named here")
     _add_switch(add, "--respect-gitignore", "leave out what git ignores (default)")
     add("--stdin-filename", metavar="PATH", help="the name of what comes by stdin")
@@ -380,7 +358,7 @@ def _add_output(check: argparse.ArgumentParser) -> None:
 
     add = check.add_argument_group("output").add_argument
     add("--output-format", choices=FORMATS)
-    add("-o", "--output-file", type=_path, metavar="FILE", help="write the report here")
+    _add_file(add, "-o", "--output-file", about="write the report here")
     add("--statistics", action="store_true", help="counts by rule instead of findings")
     add("-q", "--quiet", action="store_true", help="findings only, no summary")
     add("--color", choices=COLORS, default="auto", help="auto: colors on a terminal")

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
+from typing import NoReturn
 
 from pygraph_lint.commands.arguments import Check
-from pygraph_lint.commands.output import complain, count, note, report_findings, write
+from pygraph_lint.commands.output import Progress, complain, note, report_findings, write
 from pygraph_lint.commands.own_rules import rules_here
-from pygraph_lint.commands.progress import Progress
 from pygraph_lint.errors import SettingsError, SourceError
 from pygraph_lint.files import baseline, notebooks
 from pygraph_lint.files.baseline import without_known
 from pygraph_lint.files.cache import default_folder
 from pygraph_lint.files.parallel import without_collecting
-from pygraph_lint.files.settings import DECLARED
+from pygraph_lint.files.paths import stamps
+from pygraph_lint.files.settings import DECLARED, in_toml
 from pygraph_lint.files.sources import write_atomically
 from pygraph_lint.files.suppressions import add_noqa
 from pygraph_lint.findings import Finding, unreadable
-from pygraph_lint.report import in_cells, shown_path
+from pygraph_lint.report import count, in_cells, shown_path
 from pygraph_lint.runner import ALWAYS, Runner, by_file, readers
 
 STDIN = "-"
@@ -33,9 +36,7 @@ def check(given: Check) -> int:
     """Run ``check``; the exit code. Raises SettingsError for wrong settings."""
     _refuse_contradictions(given)
     if given.watch:
-        from pygraph_lint.commands.watch import watch
-
-        return watch(given)
+        return _watch(given)
     return check_once(given)
 
 
@@ -127,18 +128,8 @@ def _show(given: Check, runner: Runner, files: Sequence[Path]) -> int:
         write(f"# settings of {settings.folder}\n")
         for key, declared in DECLARED.items():
             value = getattr(settings, declared.name)
-            write(f"# {key}: not set\n" if value is None else f"{key} = {_toml(value)}\n")
+            write(f"# {key}: not set\n" if value is None else f"{key} = {in_toml(value)}\n")
     return 2 if runner.missing else 0
-
-
-def _toml(value: object) -> str:
-    """A setting as it can be written in a settings file."""
-    if isinstance(value, Mapping):
-        pairs = (f"{_toml(key)} = {_toml(inner)}" for key, inner in value.items())
-        return f"{{{', '.join(pairs)}}}"
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_toml, value))}]"
-    return json.dumps(str(value) if isinstance(value, Path) else value)
 
 
 def _report(given: Check, runner: Runner, files: Sequence[Path]) -> int:
@@ -195,3 +186,45 @@ def _unread(runner: Runner, found: Sequence[Finding]) -> int:
     unread = [finding for finding in found if finding.code in ALWAYS]
     complain(in_cells(unread, runner.file_bytes))
     return 2 if runner.missing else int(bool(unread))
+
+
+# -- watching
+
+
+INTERRUPTED = 130
+INTERVAL = 0.5  # seconds between two looks at the files
+_CLEAR = "\x1b[2J\x1b[H"
+
+State = dict[Path, tuple[int, int]]
+
+
+def _watch(given: Check) -> int:
+    """Check until interrupted; the exit code. Raises SettingsError where this makes no sense."""
+    if STDIN in given.paths:
+        raise SettingsError("--watch needs files to watch; it cannot be used with stdin")
+    if (given.fix or given.fix_only) and not given.diff:
+        raise SettingsError("--watch only reports; it cannot be used with --fix")
+    try:
+        _loop(replace(given, watch=False))
+    except KeyboardInterrupt:
+        # The announced way to end; nothing was being fixed.
+        return INTERRUPTED
+
+
+def _loop(once: Check) -> NoReturn:
+    seen: State | None = None
+    while True:
+        now = _state(once)
+        if now != seen:
+            if sys.stdout.isatty():
+                sys.stdout.write(_CLEAR)
+            check_once(once)
+            print(f"[{datetime.now():%H:%M:%S}] watching; Ctrl-C ends it", file=sys.stderr)
+            sys.stdout.flush()
+            seen = now
+        time.sleep(INTERVAL)
+
+
+def _state(given: Check) -> State:
+    """Size and modification time of each file that is checked."""
+    return stamps(make_runner(given, Progress()).collect(given.paths))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,15 +12,8 @@ from pygraph_lint import report
 from pygraph_lint.commands.arguments import Check
 from pygraph_lint.errors import SettingsError
 from pygraph_lint.findings import Finding
-from pygraph_lint.report import FOR_READING, Report, colored, concise
+from pygraph_lint.report import FOR_READING, Report, colored, concise, count
 from pygraph_lint.runner import Runner, readers
-
-
-def count(number: int, what: str) -> str:
-    """``1 file``, ``2 files``, ``2 fixes``."""
-    if number == 1:
-        return f"1 {what}"
-    return f"{number} {what}{'es' if what.endswith('x') else 's'}"
 
 
 def note(given: Check, text: str) -> None:
@@ -91,3 +85,36 @@ def complain(findings: Iterable[Finding]) -> None:
     """Say on stderr what could not be read or written."""
     for finding in findings:
         print(concise.line(finding), file=sys.stderr)
+
+
+_PATIENCE = 0.7  # seconds before anything is shown
+_WIDTH = 24
+
+
+class Progress:
+    """A line on a terminal's stderr that says how far a long run is; nothing anywhere else."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._shown = False
+        self._terminal = sys.stderr.isatty()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Show that ``done`` of ``total`` files are finished."""
+        if not self._terminal or time.monotonic() - self._started < _PATIENCE:
+            return
+        if done >= total:
+            self.clear()
+            return
+        filled = _WIDTH * done // max(total, 1)
+        bar = "#" * filled + "." * (_WIDTH - filled)
+        sys.stderr.write(f"\r{what:8} [{bar}] {done}/{total} files ")
+        sys.stderr.flush()
+        self._shown = True
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            sys.stderr.write("\r" + " " * 60 + "\r")
+            sys.stderr.flush()
+            self._shown = False

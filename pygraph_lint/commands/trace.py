@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pygraph_lint.commands.arguments import Trace
-from pygraph_lint.commands.output import count, write
+from pygraph_lint.commands.output import write
 from pygraph_lint.commands.own_rules import rules_here
 from pygraph_lint.errors import SettingsError
 from pygraph_lint.files.cache import default_folder
-from pygraph_lint.report import shown_path
+from pygraph_lint.report import count, shown_path
 from pygraph_lint.trace import as_json, chrome, compare, fixing, html, sarif, text
 from pygraph_lint.trace.advice import UNSAFE, fixable
 from pygraph_lint.trace.document import NothingRecorded, TraceError, read_all

@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-
-def is_file(path: Path) -> bool:
-    """Whether a file is there, as far as can be told."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
-
-
-def is_folder(path: Path) -> bool:
-    """Whether a folder is there, as far as can be told."""
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
-
-
-def exists(path: Path) -> bool:
-    """Whether anything is there, as far as can be told."""
-    try:
-        return path.exists()
-    except OSError:
-        return False
+# Unlike the methods of Path these raise nothing: what may not be looked at is not there.
+is_file, is_folder, exists = os.path.isfile, os.path.isdir, os.path.exists
 
 
 def stamps(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:

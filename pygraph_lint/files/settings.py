@@ -7,6 +7,7 @@ another with ``extend``. The command line wins over every file.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -28,26 +29,9 @@ else:
 OWN_FILE = "pygraph-lint.toml"
 REGIONS = ("forward", "compiled", "all")
 DEFAULT_EXCLUDE = (
-    ".bzr",
-    ".direnv",
-    ".eggs",
-    ".git",
-    ".hg",
-    ".ipynb_checkpoints",
-    ".mypy_cache",
-    ".nox",
-    ".pytest_cache",
-    ".ruff_cache",
-    ".svn",
-    ".tox",
-    ".venv",
-    "__pycache__",
-    "__pypackages__",
-    "build",
-    "dist",
-    "node_modules",
-    "site-packages",
-    "venv",
+    *(".bzr", ".direnv", ".eggs", ".git", ".hg", ".ipynb_checkpoints", ".mypy_cache"),
+    *(".nox", ".pytest_cache", ".ruff_cache", ".svn", ".tox", ".venv", "__pycache__"),
+    *("__pypackages__", "build", "dist", "node_modules", "site-packages", "venv"),
 )
 
 
@@ -200,19 +184,18 @@ def default_of(key: str) -> str:
     """A setting's default, as the reference shows it."""
     if key == "exclude":
         return "version control, caches, build folders"
-    return _in_toml(DECLARED[key].default)
+    default = DECLARED[key].default
+    return "none" if default is None else f"`{in_toml({} if default is MISSING else default)}`"
 
 
-def _in_toml(value: object) -> str:
-    if value is None:
-        return "none"
-    if value is MISSING:
-        return "`{}`"
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    if isinstance(value, tuple):
-        return "`[" + ", ".join(f'"{item}"' for item in value) + "]`"
-    return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
+def in_toml(value: object) -> str:
+    """A setting's value as it can be written in a settings file."""
+    if isinstance(value, Mapping):
+        pairs = (f"{in_toml(key)} = {in_toml(inner)}" for key, inner in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(in_toml, value))}]"
+    return json.dumps(str(value) if isinstance(value, Path) else value)
 
 
 # --- reading --------------------------------------------------------------------------------------

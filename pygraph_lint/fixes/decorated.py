@@ -15,10 +15,10 @@ from pygraph_lint.analysis.definitions import FileDefinitions
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.analysis.statement_graph import parameters
 from pygraph_lint.fixes.call_chains import calls_of, defaults_to_none
+from pygraph_lint.fixes.guards import says
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.proposal import Declined
-from pygraph_lint.fixes.saying import says
 from pygraph_lint.fixes.site import Site
 
 

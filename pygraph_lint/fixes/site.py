@@ -19,7 +19,6 @@ from pygraph_lint.analysis.nodes import first_line
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.findings import Finding
 from pygraph_lint.fixes.build import Line, binds_loosely, grouped
-from pygraph_lint.fixes.conditions import with_parentheses
 from pygraph_lint.fixes.layout import wrap
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.trees import File
@@ -141,7 +140,7 @@ class Site(Proposal):
         text = self._text(old, [_line(new)], indent).strip()
         around = self.ask.parent(old)
         if outside and around is not None:
-            self.replace(*with_parentheses(self.source, old, around), text)
+            self.replace(*self.source.with_parentheses(old, around), text)
         else:
             self.replace_node(old, text)
 

@@ -117,6 +117,22 @@ class Source:
         start = self.offset(node.lineno, node.col_offset)
         return start, self.offset(node.end_lineno, node.end_col_offset)
 
+    def with_parentheses(self, node: ast.expr, inside: ast.AST) -> tuple[int, int]:
+        """The span of an expression with the parentheses around it, so far as inside ``inside``."""
+        low, high = self.span(inside)
+        start, end = self.span(node)
+        while True:
+            left, right = start, end
+            while left > low and self.text[left - 1] in " \t\r\n":
+                left -= 1
+            while right < high and self.text[right] in " \t\r\n":
+                right += 1
+            inner = left > low and right < high
+            if inner and self.text[left - 1] == "(" and self.text[right] == ")":
+                start, end = left - 1, right + 1
+            else:
+                return start, end
+
     def segment(self, node: ast.AST) -> str:
         """The source of a node, without parentheses around it."""
         start, end = self.span(node)

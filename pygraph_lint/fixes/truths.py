@@ -5,13 +5,19 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis.nodes import method_name
-from pygraph_lint.fixes.conditions import operands, with_parentheses
 from pygraph_lint.fixes.site import Site
 
 _REDUCING = frozenset(("any", "all", "item", "sum", "max", "min", "mean"))
 PLAIN = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 _ASKING = frozenset(("isfinite", "isnan", "isinf"))
 _SYNCHRONOUS = frozenset(("item", "tolist", "cpu", "numpy"))
+
+
+def operands(test: ast.expr) -> list[ast.expr]:
+    """The operands of an ``and``, or the test alone."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return test.values
+    return [test]
 
 
 def is_elif(site: Site, node: ast.If) -> bool:
@@ -32,7 +38,7 @@ def tested_operands(site: Site, test: ast.expr) -> list[ast.expr]:
     place = site.source.at(site.finding.location)
     found = []
     for part in operands(test):
-        start, end = with_parentheses(site.source, part, site.ask.parent(test) or test)
+        start, end = site.source.with_parentheses(part, site.ask.parent(test) or test)
         if start <= place < end or _reads(part) or site.ask.is_tensor(part):
             found.append(part)
     return found

@@ -70,6 +70,13 @@ def colored(stream: TextIO, wanted: str = "auto") -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def count(number: int, what: str) -> str:
+    """``1 file``, ``2 files``, ``2 fixes``."""
+    if number == 1:
+        return f"1 {what}"
+    return f"{number} {what}{'es' if what.endswith('x') else 's'}"
+
+
 def shown_path(filename: str) -> str:
     """The path as a user would type it: relative where the file lies below the current folder."""
     folder = f"{Path.cwd()}{os.sep}"

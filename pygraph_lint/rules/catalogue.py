@@ -37,7 +37,7 @@ class Rule:
     """One rule page.
 
     ``captured`` is the message where a graph is captured by hand and nothing is traced. ``events``
-    are kinds of ``facts.events.KINDS``; ``calls`` and ``methods`` list qualified callables
+    are kinds of ``rules/events.toml``; ``calls`` and ``methods`` list qualified callables
     (``random.random``; a trailing ``.*`` takes a whole namespace) and tensor methods.
     ``consequences`` has the keys of ``CONSEQUENCES``: what happens under plain torch.compile,
     under ``fullgraph=True``, in a CUDA graph, and whether the host waits for the device.

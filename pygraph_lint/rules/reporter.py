@@ -230,7 +230,9 @@ def _consequences(rule: Rule, event: Event, form: Form | None, by_hand: bool) ->
     """What follows from an event, of a recorded form where there is one; ``by_hand``: in a graph
     that is captured without tracing.
     """
-    found = _untraced(rule) if by_hand else dict(rule.consequences)
+    found = dict(rule.consequences)
+    if by_hand:  # nothing is traced
+        found |= {"compile": "ok", "fullgraph": "ok"}
     of_numpy = event.kind == "host.numpy-number" or event.subject.startswith("numpy.")
     # What numpy does is traced in part, and some of its breaks stay in a whole graph.
     if form is not None and (form.compile != found["compile"] or of_numpy):
@@ -246,11 +248,6 @@ def _consequences(rule: Rule, event: Event, form: Form | None, by_hand: bool) ->
         if read and found["cudagraph"] == "not capturable":
             found["cudagraph"] = "stale"  # what the host read in the capture stays
     return found
-
-
-def _untraced(rule: Rule) -> dict[str, str]:
-    """A rule's consequences where nothing is traced."""
-    return {**rule.consequences, "compile": "ok", "fullgraph": "ok"}
 
 
 _BOUND = re.compile(r"(>=|<=|<|>)\s*([\d.]+)")

@@ -10,6 +10,7 @@ from pygraph_lint.analysis.link import Project
 from pygraph_lint.analysis.model import ModuleFacts
 from pygraph_lint.analysis.nodes import short
 from pygraph_lint.findings import Finding
+from pygraph_lint.report import count
 from pygraph_lint.runner import Runner
 from pygraph_lint.server.messages import Lens
 
@@ -75,7 +76,7 @@ def _over(
 
 def _title(inside: int, through: Counter[str]) -> str:
     total = inside + sum(through.values())
-    said = f"{total} graph break{'' if total == 1 else 's'}"
+    said = count(total, "graph break")
     parts = [f"{count} through {short(name)}" for name, count in through.most_common(2)]
     if not inside and len(through) == 1:
         return f"{said} through {short(next(iter(through)))}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pygraph_lint.report import shown_path
+from pygraph_lint.report import count, shown_path
 from pygraph_lint.rules.catalogue import Rule
 from pygraph_lint.trace import fix_order
 from pygraph_lint.trace.advice import advice
@@ -46,11 +46,6 @@ def seconds(took: float | None) -> str:
     return f"{took:.2f} s" if took >= 1 else f"{took * 1e3:.1f} ms"
 
 
-def said(number: int, what: str) -> str:
-    """``1 graph``, ``2 graphs``."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def in_order(joined: Joined) -> list[Place]:
     """The places: breaks in the order to fix them, then the others by how long they took."""
     breaks = [step.place for step in fix_order.order(joined)]
@@ -69,7 +64,7 @@ def _heading(joined: Joined, rules: Mapping[str, Rule]) -> Iterator[str]:
         command = " ".join(run["command"])
         yield (
             f"{trace.label}: {command}: {how}; torch {run.get('torch')}, {run.get('device')}, "
-            f"{said(len(trace.regions), 'graph')}"
+            f"{count(len(trace.regions), 'graph')}"
         )
         for note in run["notes"]:
             yield f"  note: {note}"
@@ -122,7 +117,7 @@ def _details(place: Place, joined: Joined, rules: Mapping[str, Rule]) -> Iterato
     else:
         yield from _uncompiled(place)
     if place.hides:
-        lines = said(len(place.hides), "statement")
+        lines = count(len(place.hides), "statement")
         yield f"hides {lines} behind it ({_ranges(place.hides)}); fix it first"
     if place.differs:
         yield f"differs: {place.differs}"
@@ -152,7 +147,7 @@ def _repair(joined: Joined, rules: Mapping[str, Rule]) -> Iterator[str]:
     if not steps:
         return
     now = fix_order.number_of_graphs(joined.traces)
-    yield f"Fix in this order; now there {'is' if now == 1 else 'are'} {said(now, 'graph')}:"
+    yield f"Fix in this order; now there {'is' if now == 1 else 'are'} {count(now, 'graph')}:"
     for number, step in enumerate(steps, 1):
         where = shown(joined, step.place.file, step.place.lines[0])
         yield f"  {number}. {where}  graphs afterwards: {step}"
@@ -184,7 +179,7 @@ def _elsewhere(joined: Joined, rules: Mapping[str, Rule]) -> Iterator[str]:
     for place in sorted(places, key=lambda p: -p.count)[:_SHOWN_ELSEWHERE]:
         event = place.first
         why = f"{event.gb_id} {event.gb_type}".strip() or event.reason
-        times = said(place.count, "time")
+        times = count(place.count, "time")
         yield f"  {place.file}:{place.lines[0]}  {place.kind}, {times}: {_short(why, 100)}"
     if len(places) > _SHOWN_ELSEWHERE:
         yield f"  ... and {len(places) - _SHOWN_ELSEWHERE} more (`--output-format json` has all)"

@@ -36,16 +36,9 @@ CASES = [
     ),
     Case(
         "host_number",
-        "python",
-        "PG520",
-        _numpy("return x * «np.max(x.shape)».astype('float32')"),
-        lambda: (torch.ones(2, 3),),
-    ),
-    Case(
-        "host_number",
         "numbers",
         "PG520",
-        _numpy("return x[: int(«np.sum(sizes)»)]", head="x, sizes"),
+        _numpy("return x[: int(«np.prod(sizes)»)]", head="x, sizes"),
         lambda: (torch.ones(4), [[1], [2]]),
     ),
     Case(
@@ -56,44 +49,12 @@ CASES = [
         lambda: (torch.ones(2),),
     ),
     Case(
-        "host_number",
-        "some",
-        "PG520",
-        _numpy("return «np.prod(x.shape)».item()"),
-        lambda: (torch.ones(()),),
-    ),
-    Case(
         "imports",
         "unseen",
         "PG520",
-        lines("return «np.ceil(np.sqrt(len(x))).astype(int).item()»").replace(
-            "import torch", "import numpy as np\nimport torch"
+        lines("return int(«np.prod(list(x.shape))»)", head="x: Tensor").replace(
+            "import torch", "import numpy as np\nfrom torch import Tensor"
         ),
-    ),
-    Case(
-        "host_number",
-        "fits",
-        "PG520",
-        _numpy("return int(«np.prod([k, 8])»)", head="k: int"),
-        lambda: (2**62,),
-    ),
-    Case(
-        "host_number",
-        "rounding",
-        "PG520",
-        _numpy("return x * «np.trunc(np.sqrt(len(x))).astype(int).item()»"),
-    ),
-    Case(
-        "host_number",
-        "alone",
-        "PG520",
-        _numpy("return x * «np.ceil(np.sqrt(len(x)), dtype='float32').astype(int).item()»"),
-    ),
-    Case(
-        "host_number",
-        "size",
-        "PG520",
-        _numpy("return x * «np.ceil(np.log1p(n)).astype(int).item()»", head="x, n"),
     ),
     # log_once
     Case("log_once", "in-function", "PG502", f'{_LOGGER}«logger.warning_once("text")»\n'),

@@ -77,9 +77,8 @@ CASES = [
         "imports",
         "unlisted",
         "PG520",
-        "import numpy as np\n\n__all__ = ['forward']\n\n\ndef forward(n: int):\n"
-        "    return int(«np.prod([n, 2])»), sorted(globals())\n",
-        lambda: (2,),
+        "import numpy as np\nfrom torch import Tensor\n\n__all__ = ['forward']\n\n\n"
+        "def forward(x: Tensor):\n    return int(«np.prod(list(x.shape))»), sorted(globals())\n",
     ),
     # log_once
     Case(

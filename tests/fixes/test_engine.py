@@ -173,27 +173,45 @@ def test_continued_lines_are_joined() -> None:
     )
 
 
+FLAGS = "with «torch.backends.cudnn.flags(enabled=False)»:\n        return x.relu()\n"
+
+
 @pytest.mark.parametrize(
     ("head", "inside"),
     [
-        ("if TYPE_CHECKING:\n    import math\n", ""),
-        ("try:\n    import missing\n    import math\nexcept ImportError:\n    pass\n", ""),
-        ("import math\ndel math\n", ""),
-        ("", "if x is None:\n        import math\n    "),
-        ("import math\n", "if x is None:\n        import math\n    "),
+        ("if TYPE_CHECKING:\n    import contextlib\n", ""),
+        ("try:\n    import missing\n    import contextlib\nexcept ImportError:\n    pass\n", ""),
+        ("import contextlib\ndel contextlib\n", ""),
+        ("from other import *\n", ""),
+        ("contextlib = None\n", ""),
+        ("", "if x is None:\n        import contextlib\n    "),
+        ("import contextlib\n", "if x is None:\n        import contextlib\n    "),
     ],
 )
 def test_a_module_that_may_not_be_imported_is_not_used(head: str, inside: str) -> None:
-    body = f"def forward(x):\n    {inside}return x.reshape(int(«np.prod(x.shape)»))\n"
-    before = f"import numpy as np\n{head}\n{body}"
-    _, changed = offer(before, "PG520")
-    assert "math.prod" not in changed
+    before = f"import torch\n{head}\ndef forward(x):\n    {inside}{FLAGS}"
+    _, changed = offer(before, "PG519")
+    assert "contextlib.nullcontext" not in changed
 
 
 def test_a_module_that_the_function_imports_is_used() -> None:
-    body = "def forward(x: Tensor):\n    import math\n    return int(«np.prod([len(x), 2])»)\n"
-    _, changed = offer(f"import numpy as np\nfrom torch import Tensor\n\n{body}", "PG520")
-    assert "math.prod([len(x), 2])" in changed
+    body = f"def forward(x: torch.Tensor):\n    import contextlib\n    {FLAGS}"
+    _, changed = offer(f"import torch\n\n{body}", "PG519")
+    assert "contextlib.nullcontext()" in changed and changed.count("import contextlib") == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import torch\n", "import contextlib\n\nimport torch\n"),
+        ("import os\nimport torch\n", "import contextlib\nimport os\nimport torch\n"),
+        ("import abc\nimport torch\n", "import abc\nimport contextlib\nimport torch\n"),
+    ],
+)
+def test_an_import_stands_where_the_file_would_have_it(before: str, after: str) -> None:
+    body = f"\n\ndef forward(x: torch.Tensor):\n    {FLAGS}"
+    _, changed = offer(before + body, "PG519")
+    assert changed.startswith(f"{after}\n")
 
 
 @pytest.mark.parametrize("test", ["self.bump() > 0", "(n := x.shape[0]) > 1", "left.pop() > 1"])

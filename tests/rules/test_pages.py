@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from pygraph_lint.analysis.events import KINDS
 from pygraph_lint.fixes.engine import REWRITES
 from pygraph_lint.rules import catalogue
 from tests.rules import examples
@@ -24,9 +23,11 @@ else:
 
 RULES = catalogue.load()
 ALL = [example for rule in RULES.values() for example in examples.of_rule(rule)]
-PATTERNS = tomllib.loads((catalogue.rules_folder() / "coverage.toml").read_text(encoding="utf-8"))[
-    "pattern"
-]
+KINDS, COVERAGE = (
+    tomllib.loads((catalogue.rules_folder() / f"{name}.toml").read_text(encoding="utf-8"))
+    for name in ("events", "coverage")
+)
+PATTERNS = COVERAGE["pattern"]
 HEADINGS = [
     "What happens",
     "Why it costs",

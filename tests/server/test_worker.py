@@ -11,9 +11,8 @@ import pytest
 
 from pygraph_lint.editor import OpenProject
 from pygraph_lint.server import messages as m
-from pygraph_lint.server.garbage import Garbage
 from pygraph_lint.server.projects import Folder
-from pygraph_lint.server.worker import Inbox, Interrupted, Worker
+from pygraph_lint.server.worker import Garbage, Inbox, Interrupted, Worker
 from tests.lint.support import BOTH, CLEAN, SYNCS
 
 TOOLS = "import torch\ndef pool(x: torch.Tensor):\n    return x / x.max().item()\n"

@@ -21,23 +21,13 @@ import libcst as cst
 
 from pygraph_lint.analysis.nodes import compared, dotted
 from pygraph_lint.fixes.build import Line, call, conjunction, expression, inverted, joined, operand
-from pygraph_lint.fixes.clamp_bounds import Bounds, fits, is_number
-from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.factories import FLOATING_DTYPES
-from pygraph_lint.fixes.finite_tests import (
-    as_tensor,
-    is_finite_test,
-    is_test,
-    mentions_test,
-    only_looks,
-    tested_value,
-)
+from pygraph_lint.fixes.guards import says
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import changed_in_place, pure, shared
 from pygraph_lint.fixes.proposal import Declined
-from pygraph_lint.fixes.saying import says
 from pygraph_lint.fixes.site import Rewrite, Site
-from pygraph_lint.fixes.truths import is_elif
+from pygraph_lint.fixes.truths import is_elif, operands
 
 
 class _Guard(NamedTuple):
@@ -269,3 +259,153 @@ def _says_floating(site: Site, node: ast.expr, name: str) -> bool:
         return site.ask.qualified(right) in FLOATING_DTYPES
     listed = isinstance(right, (ast.Tuple, ast.List, ast.Set)) and isinstance(operator, ast.In)
     return listed and all(site.ask.qualified(item) in FLOATING_DTYPES for item in right.elts)  # type: ignore[attr-defined]
+
+
+# -- tests for inf and nan
+
+
+_TESTS = ("isinf", "isnan", "isfinite")
+
+
+def only_looks(node: ast.expr) -> bool:
+    """Whether an operand only looks at what is there, and is unlikely to raise: an order of two
+    values is not among them.
+    """
+    if isinstance(node, ast.BoolOp):
+        return all(map(only_looks, node.values))
+    if isinstance(node, ast.UnaryOp):
+        return only_looks(node.operand)
+    if isinstance(node, ast.Compare):
+        plain = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
+        calm = all(isinstance(item, plain) for item in node.ops)
+        return calm and all(map(only_looks, [node.left, *node.comparators]))
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return all(map(only_looks, node.elts))
+    return pure(node)
+
+
+def is_finite_test(site: Site, node: ast.expr) -> bool:
+    """A 0-d boolean tensor: ``isinf(x).any()`` and the like, joined by or, or negated."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return is_finite_test(site, node.operand)
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        return all(is_finite_test(site, value) for value in node.values)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.keywords:
+        if node.func.attr == "item" and not node.args:
+            return is_finite_test(site, node.func.value)
+        reduced = _reduced(site, node)
+        return reduced is not None and is_test(site, reduced)
+    return False
+
+
+def _reduced(site: Site, node: ast.Call) -> ast.expr | None:
+    """What ``t.any()`` or ``torch.any(t)`` reduces to one element."""
+    if site.ask.callee(node) in ("torch.any", "torch.all"):
+        return node.args[0] if len(node.args) == 1 else None
+    assert isinstance(node.func, ast.Attribute)
+    return node.func.value if node.func.attr in ("any", "all") and not node.args else None
+
+
+def is_test(site: Site, node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    name = site.ask.callee(node)
+    if name is not None:
+        return name.removeprefix("torch.") in _TESTS and len(node.args) == 1 and not node.keywords
+    return isinstance(node.func, ast.Attribute) and node.func.attr in _TESTS and not node.args
+
+
+def tested_value(site: Site, node: ast.Call) -> ast.expr:
+    """``x`` of ``torch.isinf(x)`` or ``x.isinf()``."""
+    if site.ask.callee(node) is not None:
+        return node.args[0]
+    assert isinstance(node.func, ast.Attribute)
+    return node.func.value
+
+
+def mentions_test(site: Site, node: ast.expr) -> bool:
+    return any(is_test(site, inner) for inner in ast.walk(node))
+
+
+def as_tensor(site: Site, node: ast.expr) -> cst.BaseExpression:
+    """A test as one boolean tensor."""
+    if isinstance(node, ast.UnaryOp):
+        return inverted(as_tensor(site, node.operand))
+    if isinstance(node, ast.BoolOp):
+        return joined([as_tensor(site, value) for value in node.values], cst.BitOr())
+    assert isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    return site.expression_node(node.func.value if node.func.attr == "item" else node)
+
+
+# -- bounds
+
+
+_HALF_MAX = 65504
+
+
+class Bounds(NamedTuple):
+    """The name that is clamped, and what its branch assigns before."""
+
+    name: str
+    assigned: list[ast.Assign]
+
+
+def is_number(site: Site, bounds: Bounds, node: ast.expr) -> bool:
+    """Whether an expression is a Python number: literals, torch.finfo, the branch's own names,
+    arithmetic.
+    """
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
+    if isinstance(node, ast.UnaryOp):
+        return is_number(site, bounds, node.operand)
+    if isinstance(node, ast.BinOp):
+        return all(is_number(site, bounds, side) for side in (node.left, node.right))
+    if isinstance(node, ast.Name):
+        return _temporary(bounds, node.id) is not None
+    return _is_limit(site, bounds, node)
+
+
+def _is_limit(site: Site, bounds: Bounds, node: ast.expr) -> bool:
+    """``torch.finfo(x.dtype).max`` and the like, of the guarded tensor's own dtype or a written
+    one.
+    """
+    if not isinstance(node, ast.Attribute) or node.attr not in ("max", "min", "eps", "tiny"):
+        return False
+    limits = node.value
+    if not isinstance(limits, ast.Call) or site.ask.callee(limits) != "torch.finfo":
+        return False
+    dtype = limits.args[0] if len(limits.args) == 1 else None
+    if dtype is None:
+        return False
+    return dotted(dtype) == f"{bounds.name}.dtype" or site.ask.qualified(dtype) in FLOATING_DTYPES
+
+
+def _temporary(bounds: Bounds, name: str) -> ast.expr | None:
+    """What the branch assigns to one of its own names."""
+    return next((each.value for each in bounds.assigned if dotted(each.targets[0]) == name), None)
+
+
+def fits(site: Site, bounds: Bounds, node: ast.expr) -> bool:
+    """Whether a bound is a number that x's dtype can hold: clamp raises for others, also when
+    nothing is clamped.
+    """
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return fits(site, bounds, node.operand)
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, (int, float)) and abs(node.value) <= _HALF_MAX
+    if isinstance(node, ast.BinOp):
+        small = isinstance(node.right, ast.Constant) and fits(site, bounds, node.right)
+        limit = isinstance(node.left, ast.Attribute) and node.left.attr == "max"
+        below = small and limit and isinstance(node.op, ast.Sub)
+        return below and _is_own_limit(site, bounds, node.left)
+    if isinstance(node, ast.Name):
+        value = _temporary(bounds, node.id)
+        return value is not None and not isinstance(value, ast.Name) and fits(site, bounds, value)
+    return _is_own_limit(site, bounds, node)
+
+
+def _is_own_limit(site: Site, bounds: Bounds, node: ast.expr) -> bool:
+    """A limit of the guarded tensor's own dtype."""
+    inner = (part for part in ast.walk(node) if isinstance(part, ast.expr))
+    own = any(dotted(part) == f"{bounds.name}.dtype" for part in inner)
+    return own and _is_limit(site, bounds, node)

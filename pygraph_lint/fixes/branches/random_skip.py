@@ -14,11 +14,11 @@ import ast
 
 from pygraph_lint.analysis.nodes import compared, dotted, keyword, negated
 from pygraph_lint.fixes.build import conjunction, expression, operand
-from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.factories import FLOATING_DTYPES
 from pygraph_lint.fixes.names import assigned_values, loads, own_nodes, pure, shared
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
+from pygraph_lint.fixes.truths import operands
 
 
 class RandomSkip(Rewrite):

@@ -15,9 +15,8 @@ import libcst as cst
 
 from pygraph_lint.analysis.nodes import compared, method_name, receiver
 from pygraph_lint.fixes.build import joined, operand
-from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.site import Rewrite, Site
-from pygraph_lint.fixes.truths import PLAIN
+from pygraph_lint.fixes.truths import PLAIN, operands
 
 
 class TensorAssert(Rewrite):

@@ -19,7 +19,6 @@ from pygraph_lint.analysis.known import Known, Type
 from pygraph_lint.analysis.nodes import method_name
 from pygraph_lint.fixes.build import Line, assign, call, conjunction, expression, grouped
 from pygraph_lint.fixes.calm import ONE, SINGLE, alike, made_tensor, shape_of
-from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
@@ -28,6 +27,7 @@ from pygraph_lint.fixes.truths import (
     asked_of,
     is_elif,
     is_within,
+    operands,
     single_elements,
     tested_operands,
 )

@@ -15,13 +15,11 @@ import libcst as cst
 
 from pygraph_lint.analysis.nodes import negated
 from pygraph_lint.fixes.build import bare, call, conjunction, expression, inverted
-from pygraph_lint.fixes.conditions import operands
-from pygraph_lint.fixes.guards import changes_something, guard_condition
+from pygraph_lint.fixes.guards import changes_something, guard_condition, says
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.proposal import Declined
-from pygraph_lint.fixes.saying import says
 from pygraph_lint.fixes.site import Rewrite, Site
-from pygraph_lint.fixes.truths import is_elif, is_truth, is_within, tested_operands
+from pygraph_lint.fixes.truths import is_elif, is_truth, is_within, operands, tested_operands
 
 
 class TensorRaise(Rewrite):

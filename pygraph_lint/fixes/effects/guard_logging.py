@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.fixes.guards import guard
-from pygraph_lint.fixes.saying import says
+from pygraph_lint.fixes.guards import guard, says
 from pygraph_lint.fixes.site import Rewrite, Site
 
 

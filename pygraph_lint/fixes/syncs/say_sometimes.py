@@ -17,9 +17,8 @@ import libcst as cst
 
 from pygraph_lint.analysis.nodes import method_name
 from pygraph_lint.fixes.build import conjunction, expression
-from pygraph_lint.fixes.guards import changes_something
+from pygraph_lint.fixes.guards import changes_something, says
 from pygraph_lint.fixes.proposal import Declined
-from pygraph_lint.fixes.saying import says
 from pygraph_lint.fixes.site import Rewrite, Site
 
 STEPS = 50

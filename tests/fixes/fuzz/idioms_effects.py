@@ -77,27 +77,16 @@ def flags(made: Program) -> None:
         made.add("    x = x + 1")
 
 
-def _numbers(made: Program) -> str:
-    listed = made.pick("x.shape", "x.size()", "x.shape[1:]", "[k, 3]", "(x.shape[0], 2)", "y.shape")
-    name = made.pick("prod", "prod", "prod", "max", "min", "sum", "amax")
-    call = f"np.{name}({listed})"
-    return made.pick(f"int({call})", f"int({call})", f"{call}.item()", call)
-
-
 @idiom("host_number")
 def numbers(made: Program) -> None:
-    """Numbers that numpy works out of sizes."""
+    """Products of sizes that numpy works out."""
     made.scripted = False
-    size = made.pick("x.shape[0]", "x.size(1)", "len(x)", "x.shape[0] + 1", "k", "x.dim()")
-    rounded = made.pick(f"np.log1p({size})", f"np.sqrt({size})", f"{size} / 2", f"{size} / k")
-    cast = made.pick("int", "np.int64", "'int'")
+    listed = made.pick("x.shape", "x.size()", "x.shape[1:]", "list(x.shape)", "[k, 3]", "y.shape")
+    call = f"np.prod({listed})"
     value = made.pick(
-        *(_numbers(made), _numbers(made), _numbers(made)),
-        f"np.{made.pick('ceil', 'floor')}({rounded}).astype({cast}).item()",
+        *(f"int({call})", f"int({call})", f"{call}.item()", call),
         "int(np.prod([k, 2 ** 62, 8]))",
     )
-    if made.chance(0.15):
-        made.add(made.pick("max = len", "sum = len"))
     name = made.name()
     made.add(f"{name} = {value}")
     made.add(
