@@ -91,6 +91,7 @@ SUITES = (
     Suite("zuko-1.6.0", "zuko", ("tests",)),
     Suite("xitorch-0.5.1", "xitorch", ("xitorch/_tests",)),
     Suite("normflows-1.7.3", "normflows", ("normflows",)),
+    Suite("evotorch-0.6.1", "evotorch", ("tests",), "src", one_in(8)),
 )
 Outcomes = dict[str, str]
 
