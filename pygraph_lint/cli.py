@@ -2,7 +2,8 @@
 ``rule-test``, ``config``, ``clean``, ``server``, ``completion SHELL``.
 
 Exit codes are ruff's: 0 nothing found, 1 findings, 2 wrong usage or settings, a path that does not
-exist, a folder that cannot be read, or a file that could not be written. 130 after Ctrl-C.
+exist, a folder that cannot be read, a file that could not be written, or a bug of the linter. 130
+after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import traceback
 from argparse import Namespace
 from collections.abc import Sequence
 
@@ -47,6 +49,11 @@ def _finished(given: Namespace) -> int:
         # Output that cannot be written: a full disk.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print(f"error: the report cannot be written: {error.strerror or error}", file=sys.stderr)
+        return 2
+    except Exception:
+        # Not 1, which says that there are findings.
+        traceback.print_exc()
+        print("error: pygraph-lint has a bug: please report the lines above", file=sys.stderr)
         return 2
 
 

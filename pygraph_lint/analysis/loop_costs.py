@@ -221,7 +221,8 @@ class Costs:
         given = self.values.of(node.args[0]) if node.args else v.UNKNOWN_VALUE
         certain = on_device(given) and not given.needs
         if placed and not host and not certain:
-            yield cost("loop.copy", node, name)
+            notes = (("number", "yes"),) if given.kinds == v.NUMBER else ()
+            yield cost("loop.copy", node, name, notes=notes)
 
     def _typed(self, node: ast.Call, name: str) -> Iterator[Event]:
         """``torch.cuda.FloatTensor(array)``: numbers are sizes."""
@@ -292,7 +293,9 @@ class Costs:
                 yield from self._shown(each, each)
 
     def _moved(self, node: ast.Call, receiver: ast.expr) -> Iterator[Event]:
-        """A copy to the device that the host waits for."""
+        """A copy to the device that the host waits for; what moves in place is a module."""
+        if isinstance(self.values.queries.parent(node), ast.Expr):
+            return
         value = self._before(node, receiver)
         self.moves_batches |= is_batch(value)
         annotated = self.values.is_only_annotated(receiver) and not self._joins(node)

@@ -39,7 +39,7 @@ def factory(site: Site, call: ast.Call) -> str:
     """The factory that a call calls, which may get a ``device=``. Raises Declined."""
     name = site.ask.callee(call)
     if name is None or name not in FACTORIES:
-        raise Declined("not one of the factories whose values are the same on every device")
+        raise Declined(f"the values of `{name}` may differ between devices")
     site.require("starred", not starred(call), "the factory's keywords are not all written out")
     given = {item.arg: item.value for item in call.keywords}
     site.require("no-device", "device" not in given, "the factory has a device already")

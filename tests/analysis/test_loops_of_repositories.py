@@ -261,3 +261,27 @@ def test_where_tensors_are_made_by_default(head: str, expected: list[str]) -> No
             y[torch.randperm(4)].sum().backward()
     """
     assert kinds(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("self.teacher.encoder.to(self.device)", []),
+        ("x = self.teacher.encoder.to(self.device)", ["loop.copy"]),
+    ],
+)
+def test_what_moves_in_place_is_a_module(line: str, expected: list[str]) -> None:
+    source = f"""
+    import pytorch_lightning as pl
+
+    class Task(pl.LightningModule):
+        def __init__(self, teacher: nn.Module, net):
+            super().__init__()
+            self.teacher, self.net = teacher, net
+
+        def training_step(self, batch, index):
+            x, info = batch
+            {line}
+            return self.net(x).mean()
+    """
+    assert kinds(source) == expected

@@ -109,6 +109,23 @@ def test_writes_through_a_mask_become_a_selection(name: str) -> None:
     _same_and_whole(_module(WRITES[name]), code, (x, y))
 
 
+@pytest.mark.parametrize(
+    "mask", ["y < near", "(y < near) & ~(near > 5)", "torch.isnan(y) | (near == y)"]
+)
+def test_a_mask_that_compares_what_it_selects_from_has_its_dimensions(mask: str) -> None:
+    text = _module(
+        f"""
+        near = torch.empty(y.shape).fill_(1.0)
+        closer = {mask}
+        «near[closer] = y[closer]»
+        return near
+        """
+    )
+    _, changed = offer(text, "PG406")
+    assert "torch.where(closer, y, near)" in changed
+    _same_and_whole(text, "PG406", (torch.zeros(3, 2), torch.arange(6.0).reshape(3, 2)))
+
+
 SCALED = [
     ("«torch.add(x, y.abs() + 1, alpha=x.max())»", "torch.add(x, (y.abs() + 1) * x.max())"),
     ("«torch.add(x, y, alpha=-x.max())»", "torch.add(x, y * (-x.max()))"),

@@ -43,6 +43,27 @@ def test_factory_is_made_on_its_device(before: str, after: str) -> None:
     expect(f"{HEAD}    return {before}\n", f"{HEAD}    return {after}\n", "PG101")
 
 
+IN_A_LOOP = [
+    ("«torch.zeros([1, n]).to(device)»", "torch.zeros([1, n], device=device)", "safe"),
+    ("«torch.arange(n).view(1, -1).cuda()»", 'torch.arange(n, device="cuda").view(1, -1)', "safe"),
+    (
+        "«torch.tensor(other).cuda()»",
+        "torch.tensor(other).cuda(non_blocking=True)",
+        "unsafe",
+    ),
+    ("«torch.randn(n).to(device)»", "torch.randn(n).to(device, non_blocking=True)", "unsafe"),
+    ("x * «torch.tensor(0.0, device=device)»", "x * torch.zeros((), device=device)", "safe"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "applicability"), IN_A_LOOP)
+def test_a_copy_on_every_step_is_made_on_the_device(
+    before: str, after: str, applicability: str
+) -> None:
+    texts = [f"{HEAD}    return {line}\n" for line in (before, after)]
+    expect(*texts, "PG704", applicability)
+
+
 # (before, after) the move; what stands between the marks is the finding, of this code.
 CHAINS = [
     ("PG101", "«torch.arange(n).unsqueeze(0).to(x.device)»", "{arange}.unsqueeze(0)"),
@@ -203,8 +224,8 @@ def test_a_size_of_something_that_is_no_tensor_may_be_a_float() -> None:
 
 
 NOT_MOVED = [
-    ("«torch.rand(3).to(x.device)»", "the same on every device"),
-    ("«torch.randn(3).cuda()»", "the same on every device"),
+    ("«torch.rand(3).to(x.device)»", "may differ between devices"),
+    ("«torch.randn(3).cuda()»", "may differ between devices"),
     ("«torch.zeros(3).to(other)»", "may be a dtype or a tensor"),
     ("«torch.zeros(3).to(dtype)»", "may be a dtype or a tensor"),
     ("«torch.zeros(3).to(dtype=dtype)»", "names no device"),

@@ -329,6 +329,20 @@ def test_disk_full_leaves_the_file_and_says_so(lint: Lint, monkeypatch: pytest.M
     assert sorted(path.name for path in lint.folder.iterdir()) == ["a.py", "b.py", "pyproject.toml"]
 
 
+def test_a_bug_of_the_linter_is_no_finding(lint: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise TypeError("a bug")
+
+    lint.write({"a.py": FIXABLE})
+    monkeypatch.setattr(loop, "fix_files", broken)
+    result = lint("--fix", ".")
+    assert result.code == 2
+    assert "in broken" in result.err
+    assert result.err.endswith(
+        "TypeError: a bug\nerror: pygraph-lint has a bug: please report the lines above\n"
+    )
+
+
 def test_ctrl_c_while_writing_leaves_whole_files(
     lint: Lint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

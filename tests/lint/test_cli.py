@@ -258,6 +258,15 @@ def test_a_clean_check_imports_neither_torch_nor_libcst(lint: Lint) -> None:
     assert done.stdout.decode().splitlines()[-1] == "[]"
 
 
+def test_what_to_do_about_a_random_tensor_of_the_host_is_said(lint: Lint) -> None:
+    forward = "def forward(self, x):\n        return x + torch.rand(3).to(x.device)\n"
+    text = f"import torch\n\n\nclass M(torch.nn.Module):\n    {forward}"
+    lint.write({"a.py": text})
+    (found,) = lint("--output-format", "json", "a.py").json()
+    assert found["code"] == "PG101"
+    assert found["by_hand"].startswith("Draw on the device, `torch.rand(n, device=x.device)`")
+
+
 def test_what_a_capture_by_hand_makes_of_a_print_is_said(lint: Lint) -> None:
     captured = """
 import torch

@@ -198,7 +198,8 @@ def _note_moved(state: State, base: Value, node: ast.Call) -> None:
             if made is not None:
                 if kind == "host.factory":
                     del state.events[key]
-                    state.event("host.factory-moved", span_of(node), made.subject, base)
+                    notes = {"drawn": "yes"} if base.flags & v.RANDOM else {}
+                    state.event("host.factory-moved", span_of(node), made.subject, base, **notes)
                 return
     state.event("host.moved", span_of(node), source_of(node, 40), base)
 

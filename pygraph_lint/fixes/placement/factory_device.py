@@ -59,9 +59,9 @@ class _Move(NamedTuple):
 
 
 class FactoryDevice(Rewrite):
-    """PG101, PG102: ``device=`` for the factory instead of ``.to(device)`` behind it."""
+    """PG101, PG102, PG704: ``device=`` for the factory instead of ``.to(device)`` behind it."""
 
-    codes = ("PG101", "PG102")
+    codes = ("PG101", "PG102", "PG704")
     message = "Make the tensor on its device"
     order = 10
 
@@ -83,6 +83,8 @@ class FactoryDevice(Rewrite):
         site.require("starred", all_written, "the arguments of the move are not all written out")
         to = _cuda(site, move) if move.func.attr == "cuda" else _to(site, move)
         name = factory(site, made)
+        copied = name == "torch.tensor" and site.finding.code == "PG704"
+        site.require("filled", not copied, "the data would be copied to the device all the same")
         dtype = to.converts
         fits = dtype is None or name in SMALL or site.ask.qualified(dtype) in FLOATING_DTYPES
         site.safe_only_if(
@@ -102,15 +104,16 @@ class FactoryDevice(Rewrite):
 def _outer_move(site: Site) -> ast.Call:
     """The innermost move around the finding whose tensor comes from the factory there."""
     first: ast.Call | None = None
+    of_move = site.finding.code != "PG102"
     for node in reversed(site.path):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         if node.func.attr in ("to", "cuda"):
             made = origin(site, node.func.value)
-            if made is not None and (site.finding.code == "PG101" or made in site.path):
+            if made is not None and (of_move or made in site.path):
                 return node
             first = first or node
-    if first is None or site.finding.code != "PG101":
+    if first is None or not of_move:
         raise Declined("nothing moves the tensor")
     return first
 

@@ -37,9 +37,9 @@ _NARROW = frozenset(
 
 
 class ScalarFill(Rewrite):
-    """PG104: ``torch.full`` instead of ``torch.tensor`` for a number with a device."""
+    """PG104, PG704: ``torch.full`` instead of ``torch.tensor`` for a number with a device."""
 
-    codes = ("PG104",)
+    codes = ("PG104", "PG704")
     message = "Fill a 0-d tensor on the device instead of copying a number there"
     kinds = (ast.Call,)
     order = 20

@@ -122,13 +122,39 @@ def _selection(
 ) -> tuple[list[Line], cst.BaseExpression]:
     """The mask in the shape of what is written to, and the statements that it needs."""
     like = site.ask.shaped_like(mask)
-    if like is not None and like == site.ask.shaped_like(written):
+    same = like is not None and like == site.ask.shaped_like(written)
+    if same or _has_the_rank_of(site, mask, written):
         return [], site.expression_node(mask)
     lines: list[Line] = []
     name = mask.id if isinstance(mask, ast.Name) else site.free("selected")
     if not isinstance(mask, ast.Name):
         lines.append(assign(name, site.expression_node(mask)))
     return lines, widened(name, ast.unparse(written))
+
+
+def _has_the_rank_of(site: Site, mask: ast.expr, written: ast.expr) -> bool:
+    """Whether a mask has as many dimensions as what it selects from: it was compared with that,
+    which gives no fewer, and a mask with more cannot be an index.
+    """
+    rank = site.ask.known(written).rank
+    if rank is not None and rank == site.ask.known(mask).rank:
+        return True
+    compared = site.ask.only_value(mask) if isinstance(mask, ast.Name) else mask
+    name = ast.unparse(written)
+    return any(
+        ast.unparse(side) == name and site.ask.same_value(side, written)
+        for part in _joined(compared)
+        for side in (part.left, *part.comparators)
+    )
+
+
+def _joined(condition: ast.expr | None) -> list[ast.Compare]:
+    """The comparisons that a mask is joined of by ``&``, ``|`` and ``~``."""
+    if isinstance(condition, ast.BinOp):
+        return [*_joined(condition.left), *_joined(condition.right)]
+    if isinstance(condition, ast.UnaryOp):
+        return _joined(condition.operand)
+    return [condition] if isinstance(condition, ast.Compare) else []
 
 
 def _written(
