@@ -171,3 +171,12 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function under Dynamo with the eager backend, from a clean start."""
     torch._dynamo.reset()
     return torch.compile(function, backend="eager")
+
+
+def assert_near(old: Seen, new: Seen) -> None:
+    """The same up to rounding, gradients included."""
+    assert (old.error, new.error) == (None, None)
+    for name in ("outputs", "inputs", "gradients"):
+        pairs = zip(getattr(old, name), getattr(new, name), strict=True)
+        for one, two in pairs:
+            torch.testing.assert_close(one, two, equal_nan=True)

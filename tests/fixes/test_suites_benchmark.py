@@ -28,8 +28,9 @@ class Net(nn.Module):
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     package = tmp_path / "made" / "toy-1.0" / "toy"
-    (package / "tests").mkdir(parents=True)
-    for file in (package / "net.py", package / "tests" / "test_net.py"):
+    tests = ("tests/test_net.py", "_tests/common.py", "net_test.py", "test_net.py")
+    for file in (package / name for name in ("net.py", *tests)):
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(CODE)
     with tarfile.open(tmp_path / "toy-1.0.tar.gz", "w:gz") as archive:
         archive.add(package.parent, "toy-1.0")

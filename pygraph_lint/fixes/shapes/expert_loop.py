@@ -16,6 +16,7 @@ import ast
 
 import libcst as cst
 
+from pygraph_lint.analysis.nodes import is_constant
 from pygraph_lint.fixes.build import (
     Change,
     Line,
@@ -101,9 +102,7 @@ def _selection(site: Site, loop: ast.For) -> Chosen | None:
         if len(names.elts) != 2 or not all(isinstance(name, ast.Name) for name in names.elts):
             continue
         mask = where_mask(site, value)
-        if mask is None or target.id not in {
-            n.id for n in ast.walk(mask) if isinstance(n, ast.Name)
-        }:
+        if mask is None or not _differs(site, loop, mask, target.id):
             continue
         first, second = (name.id for name in names.elts if isinstance(name, ast.Name))
         turned = is_token(loop, second)
@@ -114,6 +113,14 @@ def _selection(site: Site, loop: ast.For) -> Chosen | None:
         name = site.free("chosen")
         return Chosen(each, mask, target.id, {token}, {place}, turned, name)
     return None
+
+
+def _differs(site: Site, loop: ast.For, mask: ast.expr, expert: str) -> bool:
+    """Whether a mask, perhaps under a name that the loop's body gives it, is one of an expert."""
+    made = site.ask.only_definition(mask) if isinstance(mask, ast.Name) else None
+    inside = made is not None and site.ask.statement(made.node) in loop.body
+    value = made.value if made is not None and made.value is not None and inside else mask
+    return any(isinstance(node, ast.Name) and node.id == expert for node in ast.walk(value))
 
 
 def _looked_for(site: Site, chosen: Chosen, node: ast.expr, by: str) -> bool:
@@ -165,6 +172,10 @@ def _line(site: Site, chosen: Chosen, each: ast.stmt) -> list[Line]:
     if _skips(site, chosen, each) or _renames(chosen, each):
         return []
     node = site.statement_node(each)
+    if isinstance(each, ast.If) and _has_tokens(chosen, each) and _bare_block(node):
+        lines = [line for inner in each.body for line in _line(site, chosen, inner)]
+        above = [*node.leading_lines, *lines[0].leading_lines] if lines else []
+        return [lines[0].with_changes(leading_lines=above), *lines[1:]] if lines else []
     changes: dict[cst.CSTNode, Change] = {}
     for inner in ast.walk(each):
         if isinstance(inner, ast.Subscript) and isinstance(inner.ctx, ast.Load):
@@ -213,6 +224,27 @@ def _skips(site: Site, chosen: Chosen, each: ast.stmt) -> bool:
     if counted and isinstance(test.left, ast.Subscript) and names >= {chosen.expert}:
         return _looked_for(site, chosen, test.left.value, "bincount")
     return False
+
+
+def _has_tokens(chosen: Chosen, each: ast.If) -> bool:
+    """``if token.numel() > 0:`` without else."""
+    test = each.test
+    if isinstance(test, ast.Compare):
+        (more, *_), (none, *_) = test.ops, test.comparators
+        if not isinstance(more, ast.Gt | ast.NotEq) or not is_constant(none, 0):
+            return False
+        test = test.left
+    names = chosen.tokens | chosen.places
+    sizes = ("{}.numel()", "{}.shape[0]", "{}.size(0)", "len({})")
+    return not each.orelse and ast.unparse(test) in {s.format(n) for s in sizes for n in names}
+
+
+def _bare_block(node: cst.CSTNode) -> bool:
+    """Whether an ``if`` has no comments that would go with it."""
+    block = cst.ensure_type(node, cst.If).body
+    if not isinstance(block, cst.IndentedBlock) or block.header.comment is not None:
+        return False
+    return not any(line.comment for line in block.footer)
 
 
 def _renames(chosen: Chosen, each: ast.stmt) -> bool:
