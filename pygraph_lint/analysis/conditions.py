@@ -231,8 +231,11 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
     if isinstance(node, ast.BoolOp):
         told = node.values
         if isinstance(node.op, ast.And) != outcome:  # `not (x is not None and ...)`: with an x
-            told = [each for each in told if not _asks_for_any(each, not outcome)]
-            told = told if len(told) == 1 else []
+            others = [each for each in told if not _asks_for_any(each, not outcome)]
+            asked = [each for each in told if each not in others]
+            of_call = all(isinstance(each, ast.Call) for each in others)
+            given = of_call or not any(_is_left_out(state, each) for each in asked)
+            told = others if len(others) == 1 and given else []
         for operand in told:
             guard(state, operand, outcome)
         return
@@ -255,6 +258,12 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
 def _asks_for_any(node: ast.expr, outcome: bool) -> bool:
     """Whether a condition has an outcome where there is anything: ``x is not None``."""
     return asks_for_none(node) is (not outcome)
+
+
+def _is_left_out(state: State, node: ast.expr) -> bool:
+    """Whether a condition asks for a parameter that calls may leave out."""
+    name = getattr(getattr(node, "left", None), "id", "")
+    return (name, v.NONE_VALUE) in state.function.defaults
 
 
 def _guard_value(state: State, node: ast.expr, test: Test, outcome: bool) -> None:

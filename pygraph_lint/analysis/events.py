@@ -47,6 +47,8 @@ KEYWORDS = "**"  # as a parameter: keywords that no parameter is named by
 PLACES = "*"  # as a parameter: arguments behind the last parameter
 NEVER = Need("not", "", "", ((),))  # what cannot be
 EVERY = Need("every", "", "")  # what nothing shows to happen in usual use
+# Needs of calls: what a predicate has to give, what an option has to be, that all is asked for.
+CONDITIONS = ("true", "false", "set", "every")
 _MAX_CHOICES = 8
 
 

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from pygraph_lint.analysis.events import Event, Need
+from pygraph_lint.analysis.call_paths import Calls
+from pygraph_lint.analysis.events import CONDITIONS, Event, Need
 from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.loop_events import loop_events
 from pygraph_lint.analysis.loop_regions import BodiesOf, LoopRegions, no_bodies
@@ -16,7 +17,6 @@ from pygraph_lint.analysis.places import Region, Span
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.proof import Proof
 from pygraph_lint.analysis.regions import (
-    CONDITIONS,
     NOTHING_ASKED,
     Asked,
     Reached,
@@ -74,7 +74,7 @@ class Project:
         self._asked = asked
         usual = None if asked.every else Usual(program)
         # Whether a predicate can give a value does not depend on who calls what.
-        self._conditions = conditions = Proof(program, lambda _: (), usual=usual)
+        self._conditions = conditions = Proof(program, Calls(lambda _: ()), usual=usual)
         kept = before if before is not None and before._still_holds(asked, conditions) else None
 
         def possible(call: Call) -> bool:
@@ -84,21 +84,16 @@ class Project:
             kept._compiled if kept is not None else compiled_regions(program, possible, asked)
         )
         self._compiled.possible = possible
-        self._proof = Proof(
-            program,
-            self._compiled.calls_of,
-            self._compiled.entered,
-            outside=self._compiled.calls_from_outside,
-            usual=usual,
-        )
+        compiled = self._compiled
+        calls = Calls(compiled.called_from, compiled.entered, compiled.calls_from_outside)
+        self._proof = Proof(program, calls, usual=usual)
         self._loops: LoopRegions = (
             kept._loops
             if kept is not None and kept._loops.still_hold(program.replaced or (), bodies_of)
             else LoopRegions(program, self._compiled, bodies_of, asked)
         )
-        self._loop_proof = Proof(
-            program, self._loops.calls_of, None, self._loops.returned, usual=usual
-        )
+        calls = Calls(self._loops.called_from, self._loops.starts)
+        self._loop_proof = Proof(program, calls, self._loops.returned, usual)
         self._made_untraced: frozenset[str] | None = None
         self._views: dict[str, ProjectView] = {}
 
@@ -119,9 +114,13 @@ class Project:
         """The modules that were left out, and that a question so far has led to."""
         return self.program.missing
 
-    def region(self, function: str) -> Region | None:
-        """Why ``function`` runs in a compiled or captured region; None if it is not known to."""
-        return self._compiled.region(function)
+    def region(self, function: str, needs: tuple[Need, ...] = ()) -> Region | None:
+        """Why a line of ``function`` that stands under some conditions runs in a compiled or
+        captured region; None if it is not known to.
+        """
+        every = self._asked.every or self._compiled.kind(function) is None
+        by = () if every else self._proof.path(function, needs)
+        return None if by is None else self._compiled.region(function, by)
 
     def reached_through(self, module: ModuleFacts) -> dict[str, list[str]]:
         """For each function in a region that one of the file's functions leads to, itself included:

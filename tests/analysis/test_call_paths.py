@@ -1,0 +1,141 @@
+"""Lines under tests of parameters: which call paths let them run."""
+
+from __future__ import annotations
+
+import pytest
+
+from pygraph_lint.analysis.regions import Asked
+from tests.analysis.programs import confirmed, kinds, project
+
+MODEL = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def forward(self, x: torch.Tensor{more}):
+        return self.step(x, {given})
+
+    def step(self, x, mode, extra=None):
+        if mode in ("dev", "test"):
+            return self.predict(x)
+        if extra is not None:
+            return self.look(x)
+        return x
+
+    def predict(self, x):
+        return self.look(x)
+
+    def look(self, x):
+        return x.item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "given", "reported"),
+    [
+        ("", "'train'", False),
+        ("", "'test'", True),
+        ("", "'train', None", False),
+        ("", "'train', x", True),
+        (", mode='train'", "mode", False),
+        (", mode='test'", "mode", True),
+        (", mode", "mode", True),
+        (", *others", "*others", True),
+    ],
+)
+def test_what_calls_pass_decides_whether_a_later_call_is_made(
+    more: str, given: str, reported: bool
+) -> None:
+    source = MODEL.format(more=more, given=given)
+    assert kinds(source) == ["sync.item"] * reported
+    linked, facts = project(Asked(every=True), m=source)
+    assert [event.kind for event in confirmed(linked, facts["m"])] == ["sync.item"]
+
+
+def test_tests_in_several_functions_have_to_hold_on_one_path() -> None:
+    source = """
+        import torch
+        class M(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                return self.run(x, "a", False) + self.run(x, "b", True)
+            def run(self, x, mode, flag):
+                if mode == "a":
+                    return self.read(x, flag)
+                return x
+            def read(self, x, flag):
+                if flag:
+                    return x.item()
+                return x
+    """
+    assert kinds(source) == []
+    assert kinds(source.replace('"a", False', '"a", True')) == ["sync.item"]
+
+
+def test_the_call_path_that_is_shown_is_one_on_which_the_line_runs() -> None:
+    source = """
+        import torch
+        class M(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                return self.one(x) + self.two(x)
+            def one(self, x):
+                return self.read(x, False)
+            def two(self, x):
+                return self.read(x, True)
+            def read(self, x, flag):
+                if flag:
+                    return x.item()
+                return x
+    """
+    linked, facts = project(m=source)
+    (event,) = confirmed(linked, facts["m"])
+    region = linked.region("m.M.read", event.needs)
+    assert region is not None
+    assert region.call_path[1:] == ("line 5 calls M.two", "line 9 calls M.read")
+
+
+def test_an_object_of_an_unknown_class_may_be_passed_an_option() -> None:
+    source = """
+        import torch
+        class Net(torch.nn.Module):
+            def forward(self, x: torch.Tensor, loss=False):
+                return self.read(x) if loss else x
+            def read(self, x):
+                return x.item()
+        class Trainer:
+            def __init__(self, model):
+                self.model = model
+            def step(self, x):
+                return self.model(x, loss=%s)
+    """
+    assert kinds(source % "True") == ["sync.item"]
+    assert kinds(source % "False") == []
+
+
+def test_functions_that_only_call_each_other_are_not_left_out() -> None:
+    source = """
+        import torch
+        class M(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                return self.walk(x, 3)
+            def walk(self, x, depth):
+                if depth == 0:
+                    return x.item()
+                return self.walk(x, depth - 1)
+    """
+    assert kinds(source) == ["sync.item"]
+
+
+def test_what_may_be_left_out_does_not_decide_the_other_half_of_a_test() -> None:
+    source = """
+        import torch
+        class M(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                return self.run(x)
+            def run(self, x, label=None, update=True):
+                if label is not None and update:
+                    return x
+                return self.read(x)
+            def read(self, x):
+                return x.item()
+    """
+    assert kinds(source) == ["sync.item"]
