@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
-from pygraph_lint.analysis.call_paths import Calls
+from pygraph_lint.analysis.call_paths import CallPath, Calls
 from pygraph_lint.analysis.events import CONDITIONS, Event, Need
 from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.loop_events import loop_events
 from pygraph_lint.analysis.loop_regions import BodiesOf, LoopRegions, no_bodies
 from pygraph_lint.analysis.made_modules import made_untraced
 from pygraph_lint.analysis.model import Call, FunctionFacts, ModuleFacts
+from pygraph_lint.analysis.nodes import short
 from pygraph_lint.analysis.places import Region, Span
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.proof import Proof
@@ -153,8 +155,19 @@ class Project:
     def loop_events(self, module: ModuleFacts) -> Iterator[tuple[Region, Event]]:
         """What costs on every step of a training loop, each with why it runs there."""
         for region, event in loop_events(module, self._loops):
-            if self._loop_proof.all_hold(event.needs):
-                yield region, event
+            by = () if self._asked.every else self._loop_proof.path(region.function, event.needs)
+            if by is not None and self._loop_proof.all_hold(event.needs):
+                yield self._in_loop(region, by), event
+
+    def _in_loop(self, region: Region, by: CallPath) -> Region:
+        """The same code of a training loop, by a call path that leads to it."""
+        steps = [
+            f"line {call.span.line} calls {short(name)}" for name, call in by if call is not None
+        ]
+        start = self._loops.start_words.get(by[0][0]) if steps else None
+        if start is None or steps == list(region.call_path[1:]):
+            return region
+        return replace(region, call_path=(start, *steps))
 
     def view(self, module: ModuleFacts) -> ProjectView:
         """What the project says about one of its files."""

@@ -93,6 +93,7 @@ class LoopRegions:
         starts = self._starts_in(modules)
         self._starts = {_key(body) for body in starts}
         self.starts = {body.function: RegionKind.HOST_LOOP for body in starts}
+        self.start_words = {body.function: _start(body) for body in reversed(starts)}
         self._found = starts
         self._moving: dict[tuple[str, int, str], bool] = {}
         of_file = self._program.module_of

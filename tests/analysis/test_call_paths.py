@@ -139,3 +139,48 @@ def test_what_may_be_left_out_does_not_decide_the_other_half_of_a_test() -> None
                 return x.item()
     """
     assert kinds(source) == ["sync.item"]
+
+
+LOOP = """
+import torch
+
+def train(model, loader, optimizer, device):
+    model.to(device)
+    for x in loader:
+        loss = step(model, x.to(device, non_blocking=True), {given})
+        loss.backward()
+        optimizer.step()
+
+def step(model, x, mode: str = "dev"):
+    {test}
+        return look(model(x))
+    return model(x).sum()
+
+def look(y):
+    return y.sum().item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "given", "reported"),
+    [
+        ("if mode == 'dev':", "mode='train'", False),
+        ("if mode == 'dev':", "mode='dev'", True),
+        ("if mode == 'dev':", "'dev'", True),
+        ("if mode == 'dev':", "", True),
+        ("if mode == 'dev':", "mode=device", True),
+        ("if mode != 'dev':", "", False),
+        ("if mode != 'dev':\n        return model(x).sum()\n    with device:", "'train'", False),
+        ("if mode != 'dev':\n        return model(x).sum()\n    with device:", "'dev'", True),
+    ],
+)
+def test_what_a_training_loop_passes_decides_what_it_leads_to(
+    test: str, given: str, reported: bool
+) -> None:
+    linked, facts = project(m=LOOP.format(test=test, given=given))
+    found = list(linked.loop_events(facts["m"]))
+    assert [event.kind for _, event in found] == ["loop.read"] * reported
+    for region, _ in found:
+        assert [step.rpartition(" ")[2] for step in region.call_path[1:]] == ["m.step", "m.look"]
+    linked, facts = project(Asked(every=True), m=LOOP.format(test=test, given=given))
+    assert [event.kind for _, event in linked.loop_events(facts["m"])] == ["loop.read"]
