@@ -142,8 +142,10 @@ def bound_attributes(function: ast.AST) -> Iterator[tuple[ast.Attribute, ast.exp
                     if not _is_method_of(node.value, target):
                         yield target, node.value
                 elif isinstance(target, (ast.Tuple, ast.List)):
-                    held = (each for each in target.elts if isinstance(each, ast.Attribute))
-                    yield from ((each, None) for each in held)
+                    paired = isinstance(node.value, ast.Tuple)
+                    values = node.value.elts if paired else [None] * len(target.elts)  # type: ignore[attr-defined]
+                    pairs = zip(target.elts, values, strict=False)
+                    yield from ((one, of) for one, of in pairs if isinstance(one, ast.Attribute))
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute):
             yield node.target, node.value
         elif isinstance(node, (ast.AugAssign, ast.For)) and isinstance(node.target, ast.Attribute):

@@ -145,6 +145,8 @@ def test_where_a_program_runs_is_no_option(name: str) -> None:
         ("self.other = flag", "self.other", False),
         ("self.flag = flag or self.kind", "self.flag", True),
         ("self.flag = flag; self.flag = True", "self.flag", True),
+        ("self.kind, self.flag = 1, flag", "self.flag", False),
+        ("self.kind, self.flag = 1, True", "self.flag", True),
     ],
 )
 def test_an_option_that_an_object_keeps_and_passes_on(
