@@ -16,6 +16,7 @@ from pygraph_lint.analysis.events import Event, Need, Needs
 from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.literals import Tested, comparison
 from pygraph_lint.analysis.loaders import OF_EVALUATION, unpinned
+from pygraph_lint.analysis.loop_calls import over_batches
 from pygraph_lint.analysis.loop_costs import Costs
 from pygraph_lint.analysis.loop_edges import edges, generated, maps, parameter, turns
 from pygraph_lint.analysis.loop_evidence import LoopQueries
@@ -158,6 +159,7 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     found = LoopBody(name, line, why, list(once.values()), calls, given, node is function)
     found.inner_calls, found.rare_calls, found.iterates = inner_calls, rare_calls, iterates
     found.moves_batches, found.yields = costs.moves_batches, turn is not None
+    found.passes = bool(why) and isinstance(node, ast.For) and over_batches(node.iter)
     return found
 
 

@@ -95,6 +95,8 @@ class LoopRegions:
         self.starts = {body.function: RegionKind.HOST_LOOP for body in starts}
         self.start_words = {body.function: _start(body) for body in reversed(starts)}
         self._found = starts
+        whole = {body.function for body in starts if body.whole}
+        self._passes = {body.function for body in starts if body.passes} - whole
         self._moving: dict[tuple[str, int, str], bool] = {}
         of_file = self._program.module_of
         placed = {body.function: self._devices.named_in(of_file(body.function)) for body in starts}
@@ -360,6 +362,8 @@ class LoopRegions:
                 self._of_models.setdefault(name, path)  # most of it is reported as a model's code
                 continue
             if once_in_loops(name) and not self._is_of_policy(name):
+                continue
+            if name in self._passes:  # its loop is the step, and what is beside that runs once
                 continue
             self._paths[name] = path
             if placed:

@@ -148,7 +148,7 @@ class LoopBody:
     acts in an environment which are not made on each turn. ``iterates`` are calls whose results
     loops go over, ``yields`` says that the body is what a generator does for each of these.
     ``moves_batches``: to the device; of a function that counts where a step calls it, what it is
-    passed.
+    passed. ``passes`` says that a loop goes over all batches.
     """
 
     function: str
@@ -163,6 +163,7 @@ class LoopBody:
     moves_batches: bool = False
     iterates: list[Call] = field(default_factory=list)
     yields: bool = False
+    passes: bool = False
 
     @property
     def is_empty(self) -> bool:

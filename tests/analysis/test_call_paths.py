@@ -184,3 +184,44 @@ def test_what_a_training_loop_passes_decides_what_it_leads_to(
         assert [step.rpartition(" ")[2] for step in region.call_path[1:]] == ["m.step", "m.look"]
     linked, facts = project(Asked(every=True), m=LOOP.format(test=test, given=given))
     assert [event.kind for _, event in linked.loop_events(facts["m"])] == ["loop.read"]
+
+
+PASS = """
+import torch
+
+class Base:
+    def learn(self, epochs):
+        for epoch in range(epochs):
+            self._update()
+
+    def _update(self):
+        for x in self.dataloader:
+            self._update_actor(x)
+        kl = torch.zeros(3, device="cuda").mean()
+        self.store(kl.item())
+
+    def _update_actor(self, x):
+        loss = self.model(x).sum()
+        loss.backward()
+        self.optimizer.step()
+
+class Whole(Base):
+    def _update(self):
+        self._update_actor(self.x)
+
+    def _update_actor(self, x):
+        loss = self.model(x.to("cuda")).sum()
+        loss.backward()
+        self.optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "reported"), [("for x in self.dataloader:", False), ("with self.timer as x:", True)]
+)
+def test_what_stands_beside_a_loop_over_batches_runs_once_per_pass(
+    loop: str, reported: bool
+) -> None:
+    linked, facts = project(m=PASS.replace("for x in self.dataloader:", loop))
+    found = [event.kind for _, event in linked.loop_events(facts["m"])]
+    assert ("loop.read" in found) is reported
