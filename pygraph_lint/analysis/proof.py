@@ -9,6 +9,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import returning
 from pygraph_lint.analysis.call_paths import CallPaths, Calls
 from pygraph_lint.analysis.events import (
+    CONDITIONS,
     KEYWORDS,
     PLACES,
     Need,
@@ -92,7 +93,7 @@ class Proof(CallPaths):
         """
         known = self._known.get(need)
         if known is None:
-            self._known[need] = need.kind in ("true", "false", "may", "set")
+            self._known[need] = need.kind in (*CONDITIONS, "may")
             known = self._known[need] = _PROOFS[need.kind](self, need)
         return known
 
@@ -153,6 +154,12 @@ def _is_open(proof: Proof, need: Need) -> bool:
         if given is not None and proof.holds(Need("open", given.owner, given.name)):
             return True
     return not calls
+
+
+def _may_say(proof: Proof, need: Need) -> bool:
+    facts = proof.program.functions.get(proof.program.symbol(need.owner) or "")
+    of_none = facts.asks_for_none if facts is not None and proof.usual is not None else None
+    return of_none is None or proof.all_hold(need.choices[not of_none])
 
 
 def _any_holds(proof: Proof, need: Need) -> bool:
@@ -324,6 +331,7 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "not": lambda proof, need: not _any_holds(proof, need),
     "may": lambda proof, need: proof.may_come_out(need, proof.call_at(need.site)),
     "set": _is_usual,
+    "says": _may_say,
     "module": lambda proof, need: proof.program.is_module(proof.program.symbol(need.owner)),
     "called": _is_called,
     "every": lambda proof, need: proof.usual is None,
