@@ -95,7 +95,7 @@ class LoopRegions:
         self.starts = {body.function: RegionKind.HOST_LOOP for body in starts}
         self.start_words = {body.function: _start(body) for body in reversed(starts)}
         self._found = starts
-        whole = {body.function for body in starts if body.whole}
+        whole = {body.function for body in starts if body.whole or asked.every}
         self._passes = {body.function for body in starts if body.passes} - whole
         self._moving: dict[tuple[str, int, str], bool] = {}
         of_file = self._program.module_of

@@ -225,3 +225,5 @@ def test_what_stands_beside_a_loop_over_batches_runs_once_per_pass(
     linked, facts = project(m=PASS.replace("for x in self.dataloader:", loop))
     found = [event.kind for _, event in linked.loop_events(facts["m"])]
     assert ("loop.read" in found) is reported
+    linked, facts = project(Asked(every=True), m=PASS.replace("for x in self.dataloader:", loop))
+    assert "loop.read" in [event.kind for _, event in linked.loop_events(facts["m"])]
