@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pygraph_lint.analysis.events import CONDITIONS, Need
-from pygraph_lint.analysis.literals import How, Tested
+from pygraph_lint.analysis.literals import Tested
 from pygraph_lint.analysis.model import Call, FunctionFacts
 from pygraph_lint.analysis.passed import may_leave_out, may_pass
 from pygraph_lint.analysis.places import RegionKind
@@ -140,7 +140,7 @@ class CallPaths:
         for caller, call in self.calls.called_from(place.function) if calls is None else calls:
             tests = self._asked(facts, place.tests, caller, call) if facts is not None else ()
             before = _Place(caller, tests or ())
-            if tests is None or before in self._never or not _can_all_be(tests):
+            if tests is None or before in self._never:
                 self._excluded += 1
             else:
                 yield before, call
@@ -189,21 +189,6 @@ def _tests_of(function: str, needs: Iterable[Need]) -> tuple[Tested, ...]:
     """The tests of a function's parameters among the conditions of a line or a call in it."""
     found = (need.tests for need in needs if need.kind == "may" and need.owner == function)
     return tuple(dict.fromkeys(each for tests in found for each in tests))
-
-
-def _can_all_be(tests: tuple[Tested, ...]) -> bool:
-    """Whether tests of a parameter do not exclude each other, by the values that they name."""
-    for name, test, outcome in tests:
-        among = (None,) if test.how is How.NONE else test.among if test.how is How.ONE_OF else ()
-        others = [each for each in tests if each.parameter == name]
-        if among and outcome and not any(_all_come_out(others, value) for value in among):
-            return False
-    return True
-
-
-def _all_come_out(tests: list[Tested], value: object) -> bool:
-    asked = (each for each in tests if each.test.how is not How.KIND)
-    return all(each.test.outcome(value) == each.outcome for each in asked)
 
 
 def _path(start: _Place, after: dict[_Place, tuple[_Place, Call] | None]) -> CallPath:
