@@ -73,9 +73,7 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
 
 
 def truth_of_all(state: State, node: ast.BoolOp, kind: str) -> bool | None:
-    """``and`` / ``or`` as a condition: later operands run only where the earlier ones allow
-    it.
-    """
+    """``and`` / ``or`` as a condition: later operands run only where earlier ones allow it."""
     conjunction = isinstance(node.op, ast.And)
     settle_comparisons(state, node)
     saved_guards = state.guards
@@ -224,15 +222,15 @@ def _counts(state: State, node: ast.expr) -> bool:
 
 
 def guard(state: State, node: ast.expr, outcome: bool) -> None:
-    """Remember that what follows runs only if a predicate of the project can give
-    ``outcome``.
-    """
+    """Remember that what follows runs only where a condition comes out so."""
     node, outcome = without_not(node, outcome)
     if isinstance(node, ast.BoolOp):
         told = node.values
         if isinstance(node.op, ast.And) != outcome:  # `not (x is not None and ...)`: with an x
-            told = [each for each in told if not _asks_for_any(each, not outcome)]
-            told = told if len(told) == 1 else []
+            others = [each for each in told if not _asks_for_any(each, not outcome)]
+            given = isinstance(others[0], ast.Call) if others else False
+            given = given or not any(_is_left_out(state, each) for each in told)
+            told = others if len(others) == 1 and given else []
         for operand in told:
             guard(state, operand, outcome)
         return
@@ -248,8 +246,20 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
     if name is None or name.startswith(("torch.", "builtins.")):
         _guard_kind(state, node, name, outcome)
         return
+    if of_none is None and len(node.args) == 1:
+        _guard_said(state, name, node.args[0], outcome)
     if name.rpartition(".")[2].startswith(("is_", "_is_", "has_")):
         state.guards = (*state.guards, Need("true" if outcome else "false", name, ""))
+
+
+def _guard_said(state: State, function: str, node: ast.expr, outcome: bool) -> None:
+    """Remember what follows where a function of another file says that it gets None, or not."""
+    before, said = state.guards, []
+    for of_none in (True, False):
+        state.guards = ()
+        _guard_value(state, node, Test(How.NONE), outcome == of_none)
+        said.append(state.guards)
+    state.guards = (*before, Need("says", function, "", tuple(said))) if any(said) else before
 
 
 def _asks_for_any(node: ast.expr, outcome: bool) -> bool:
@@ -257,10 +267,18 @@ def _asks_for_any(node: ast.expr, outcome: bool) -> bool:
     return asks_for_none(node) is (not outcome)
 
 
+def _is_left_out(state: State, node: ast.expr) -> bool:
+    """Whether a condition asks for a parameter that calls may leave out."""
+    left = getattr(node, "left", None)
+    return (getattr(left, "id", ""), v.NONE_VALUE) in state.function.defaults
+
+
 def _guard_value(state: State, node: ast.expr, test: Test, outcome: bool) -> None:
     """Remember that what follows runs only if a test of a parameter, or of an attribute that may
     keep one, can come out so.
     """
+    if isinstance(node, ast.Name) and node.id not in state.passed:
+        node = state.body.aliases.get(node.id, node)
     if isinstance(node, ast.Attribute):
         owner = state.owner if state.is_option(node) else _class_of(state, node.value)
         if owner or _is_of_settings(state, node):

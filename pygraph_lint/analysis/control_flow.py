@@ -23,8 +23,8 @@ from pygraph_lint.analysis.conditions import (
     tests_host,
     truth,
 )
-from pygraph_lint.analysis.events import Needs
-from pygraph_lint.analysis.first_calls import runs_once, sets_up_below
+from pygraph_lint.analysis.events import EVERY, Needs
+from pygraph_lint.analysis.first_calls import missing_or_small, runs_once, sets_up_below
 from pygraph_lint.analysis.literals import asks_for_none
 from pygraph_lint.analysis.messages import begins_with_warning, only_tells
 from pygraph_lint.analysis.model import FunctionFacts, Root
@@ -54,7 +54,7 @@ def exec_if(state: State, node: ast.If) -> bool:
     state.whole = None
     if static is False:
         return state.run(node.orelse)
-    once = runs_once(state, node)
+    once = runs_once(state, node, node.test)
     if static is True:
         state.quiet += once
         ended = state.run(node.body)
@@ -62,6 +62,9 @@ def exec_if(state: State, node: ast.If) -> bool:
         return ended
     start = state.env
     guards = guarded(state, node.test, False), guarded(state, node.test, True)
+    small = missing_or_small(node.test, True)
+    if small is not None and runs_once(state, node, small):
+        guards = guards[False], (*guards[True], EVERY)
     state.quiet += once
     ended = _run_arm(state, node, True, guards[True])
     state.quiet -= once
@@ -72,7 +75,10 @@ def exec_if(state: State, node: ast.If) -> bool:
     if ended or other_ended:
         state.env = then if other_ended else state.env
         state.guards = guards[other_ended]  # hold behind the statement, too
-        state.quiet += ended and sets_up_below(state, node)
+        state.quiet += ended and sets_up_below(state, node, node.test)
+        small = missing_or_small(node.test, False)
+        if ended and small is not None and sets_up_below(state, node, small):
+            state.guards = (*state.guards, EVERY)
         return False
     needs = (asked(state.guards, guards[outcome]) for outcome in (True, False))
     arms = _arms(then, state.env, *needs)

@@ -20,6 +20,7 @@ class Need(NamedTuple):
     project function returns a tensor), ``attr`` (an attribute of a class holds a tensor), ``type``
     (what the name of a type means is a tensor), ``host`` (what its one choice names is a tensor on
     the host), ``module`` (a class is a module), ``true`` / ``false`` (a predicate can give that),
+    ``says`` (of a function that says whether it gets None: the choice for None, or for others),
     ``keeps`` (a cached function ends the graph), ``generator`` (an attribute of a class is a
     torch.Generator), ``ends`` (the graph ends in a method), ``checks`` (distributions check their
     arguments; with a name: and no class of the project has a method of that name), ``may`` (at
@@ -47,6 +48,8 @@ KEYWORDS = "**"  # as a parameter: keywords that no parameter is named by
 PLACES = "*"  # as a parameter: arguments behind the last parameter
 NEVER = Need("not", "", "", ((),))  # what cannot be
 EVERY = Need("every", "", "")  # what nothing shows to happen in usual use
+# Needs of calls: what a predicate has to give, what an option has to be, that all is asked for.
+CONDITIONS = ("true", "false", "set", "says", "every")
 _MAX_CHOICES = 8
 
 

@@ -19,24 +19,38 @@ class _Ending(NamedTuple):
     flag: bool | None = None
 
 
-def runs_once(state: State, node: ast.If) -> bool:
+def missing_or_small(test: ast.expr, holds: bool) -> ast.expr | None:
+    """Of ``self.table is None or n > len(self.table)`` what asks whether there is a table: such a
+    branch runs on the first call, and where one needs more; None for other conditions.
+    """
+    test, holds = without_not(test, holds)
+    if not isinstance(test, ast.BoolOp) or isinstance(test.op, ast.Or) is not holds:
+        return None
+    first, *others = test.values
+    if asks_for_none(first) is not holds or not isinstance(first, ast.Compare):
+        return None
+    written = ast.unparse(first.left)
+    return first if all(written in ast.unparse(each) for each in others) else None
+
+
+def runs_once(state: State, node: ast.If, test: ast.expr) -> bool:
     """Whether a branch sets up what outlives the call: ``if self.unset: ...; self.unset = False``,
     ``if key not in self.kept: ...; self.kept[key] = ...``, ``if self.table is None: self.table =
     ...`` and ``if not hasattr(self, "table"): self.table = ...``.
     """
-    ending = _ending(state, node.test, True)
+    ending = _ending(state, test, True)
     stores = (each for statement in node.body for each in walk(statement))
     return ending is not None and any(_ends(state, ending, each) for each in stores)
 
 
-def sets_up_below(state: State, node: ast.If) -> bool:
+def sets_up_below(state: State, node: ast.If, test: ast.expr) -> bool:
     """Whether what follows a branch that returns sets up so: ``if self.ready: return``, then
     ``self.ready = True``.
     """
     statements = list(state.body.statements)
     if node not in statements or not isinstance(node.body[-1], ast.Return):
         return False
-    ending = _ending(state, node.test, False)
+    ending = _ending(state, test, False)
     below = always_run(statements[statements.index(node) + 1 :])
     return ending is not None and any(_ends(state, ending, each) for each in below)
 

@@ -16,8 +16,9 @@ from pygraph_lint.analysis.events import Event, Need, Needs
 from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.literals import Tested, comparison
 from pygraph_lint.analysis.loaders import OF_EVALUATION, unpinned
+from pygraph_lint.analysis.loop_calls import over_batches
 from pygraph_lint.analysis.loop_costs import Costs
-from pygraph_lint.analysis.loop_edges import edges, generated, maps, turns
+from pygraph_lint.analysis.loop_edges import edges, generated, maps, parameter, turns
 from pygraph_lint.analysis.loop_evidence import LoopQueries
 from pygraph_lint.analysis.loop_steps import (
     LOOPS,
@@ -43,6 +44,7 @@ from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.values import Value
 
+_LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _ONLY_COPYING = frozenset((COLLATES, MOVES, GIVES))  # of which nothing else is said
 
 
@@ -145,7 +147,8 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
         for inner in _expressions(values, part):
             events += _given(costs.of_expression(inner), needs)
             if isinstance(inner, ast.Call):
-                (calls if counts else inner_calls).extend(edges(values, inner))
+                made = (call._replace(needs=needs) for call in edges(values, inner))
+                (calls if counts else inner_calls).extend(made)
     line = getattr(node, "lineno", 1)
     if why and costs.moves_batches:
         events += _unpinned(values)
@@ -156,6 +159,7 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     found = LoopBody(name, line, why, list(once.values()), calls, given, node is function)
     found.inner_calls, found.rare_calls, found.iterates = inner_calls, rare_calls, iterates
     found.moves_batches, found.yields = costs.moves_batches, turn is not None
+    found.passes = bool(why) and isinstance(node, ast.For) and over_batches(node.iter)
     return found
 
 
@@ -202,17 +206,27 @@ def _unpinned(values: LoopValues) -> Iterator[Event]:
 
 
 def _options(values: LoopValues, run: list[ast.stmt]) -> dict[ast.AST, Needs]:
-    """Which options of an object have to be set for statements to run: ``if self.head is not
-    None``, ``if self.flag``.
+    """Which options of an object have to be set, and what callers have to pass, for statements to
+    run: ``if self.head is not None``, ``if mode == "train"``, below ``if mask is None: return``.
     """
     found: dict[ast.AST, Needs] = {}
     for statement in run:
-        above = found.get(values.queries.parent(statement) or statement, ())
-        around = values.queries.parent(statement)
+        around = values.queries.parent(statement) or statement
+        above = found.get(around, ())
         if isinstance(around, ast.If):
             above = (*above, *_asked(values, around.test, statement in around.body))
+        for each in _before(around, statement):
+            if isinstance(each, ast.If) and not each.orelse and isinstance(each.body[-1], _LEAVING):
+                above = (*above, *_asked(values, each.test, False))
         found[statement] = above
     return found
+
+
+def _before(around: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
+    """The statements above one in its block."""
+    blocks = (getattr(around, name, ()) for name in ("body", "orelse", "finalbody"))
+    block = next((each for each in blocks if isinstance(each, list) and statement in each), [])
+    return block[: block.index(statement)] if block else []
 
 
 def _asked(values: LoopValues, test: ast.expr, outcome: bool) -> Needs:
@@ -224,16 +238,20 @@ def _asked(values: LoopValues, test: ast.expr, outcome: bool) -> Needs:
         parts = test.values if all_said else []
         return tuple(need for each in parts for need in _asked(values, each, outcome))
     compared, owner = comparison(test), values.queries.owner(test)
-    node = compared[0] if compared is not None else test
-    if compared is None or owner is None or not isinstance(node, ast.Attribute):
+    if compared is None:
+        return ()
+    node, asked = compared[0], compared[1]
+    given = parameter(values, node)
+    if given is not None:
+        tests = (Tested(given.name, asked, compared[2] == outcome),)
+        return (Need("may", given.owner, "", tests=tests),)
+    if owner is None or not isinstance(node, ast.Attribute) or dotted(node.value) != "self":
         return ()
     stored = values.evidence.assigned_to_self.get((owner, node.attr), ())
-    inside = any(
-        getattr(values.queries.scope(target), "name", "") != "__init__" for target, _ in stored
-    )
-    if dotted(node.value) != "self" or inside:
+    scopes = (values.queries.scope(target) for target, _ in stored)
+    if any(getattr(scope, "name", "") != "__init__" for scope in scopes):
         return ()
-    tests = (Tested(node.attr, compared[1], compared[2] == outcome),)
+    tests = (Tested(node.attr, asked, compared[2] == outcome),)
     return (Need("set", f"{values.module}.{owner.name}", "", tests=tests),)
 
 

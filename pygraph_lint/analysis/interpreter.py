@@ -112,6 +112,7 @@ def run_function(
     facts.takes_object = bound and "classmethod" not in marks
     facts.named_only = tuple(argument.arg for argument in node.args.kwonlyargs)
     _read_decorators(module, node, facts)
+    facts.asks_for_none = module.asks_for_none(name)
     facts.keeps_answer = not owner and keeps_answer(node, module.names)
     facts.memoised = module.may_cache and is_memoised(
         node, module.class_nodes.get(owner), module.names

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from pygraph_lint.analysis.call_graph import edges
-from pygraph_lint.analysis.events import Event, Need, Needs
+from pygraph_lint.analysis.call_paths import CallPath, Calls
+from pygraph_lint.analysis.events import CONDITIONS, Event, Need, Needs
 from pygraph_lint.analysis.graph_ends import BREAKING_EVENTS, UNSURE, GraphEnds
 from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.loop_events import loop_events
 from pygraph_lint.analysis.loop_regions import BodiesOf, LoopRegions, no_bodies
 from pygraph_lint.analysis.model import Call, FunctionFacts, ModuleFacts
-from pygraph_lint.analysis.nodes import deep_recursion
+from pygraph_lint.analysis.nodes import deep_recursion, short
 from pygraph_lint.analysis.places import Region, Span
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.proof import Proof
 from pygraph_lint.analysis.regions import (
-    CONDITIONS,
     NOTHING_ASKED,
     Asked,
     Reached,
@@ -62,7 +63,7 @@ class Project:
         self._asked = asked
         usual = None if asked.every else Usual(program)
         # Whether a predicate can give a value does not depend on who calls what.
-        self._conditions = conditions = Proof(program, lambda _: (), usual=usual)
+        self._conditions = conditions = Proof(program, Calls(lambda _: ()), usual=usual)
         kept = before if before is not None and before._still_holds(asked, conditions) else None
 
         def possible(call: Call) -> bool:
@@ -72,21 +73,16 @@ class Project:
             kept._compiled if kept is not None else compiled_regions(program, possible, asked)
         )
         self._compiled.possible = possible
-        self._proof = Proof(
-            program,
-            self._compiled.calls_of,
-            self._compiled.entered,
-            outside=self._compiled.calls_from_outside,
-            usual=usual,
-        )
+        compiled = self._compiled
+        calls = Calls(compiled.called_from, compiled.entered, compiled.calls_from_outside)
+        self._proof = Proof(program, calls, usual=usual)
         self._loops: LoopRegions = (
             kept._loops
             if kept is not None and kept._loops.still_hold(program.replaced or (), bodies_of)
             else LoopRegions(program, self._compiled, bodies_of, asked)
         )
-        self._loop_proof = Proof(
-            program, self._loops.calls_of, None, self._loops.returned, usual=usual
-        )
+        calls = Calls(self._loops.called_from, self._loops.starts)
+        self._loop_proof = Proof(program, calls, self._loops.returned, usual)
         self._made_untraced: frozenset[str] | None = None
         self._views: dict[str, ProjectView] = {}
 
@@ -107,9 +103,13 @@ class Project:
         """The modules that were left out, and that a question so far has led to."""
         return self.program.missing
 
-    def region(self, function: str) -> Region | None:
-        """Why ``function`` runs in a compiled or captured region; None if it is not known to."""
-        return self._compiled.region(function)
+    def region(self, function: str, needs: tuple[Need, ...] = ()) -> Region | None:
+        """Why a line of ``function`` that stands under some conditions runs in a compiled or
+        captured region; None if it is not known to.
+        """
+        every = self._asked.every or self._compiled.kind(function) is None
+        by = () if every else self._proof.path(function, needs)
+        return None if by is None else self._compiled.region(function, by)
 
     def reached_through(self, module: ModuleFacts) -> dict[str, list[str]]:
         """For each function in a region that one of the file's functions leads to, itself included:
@@ -142,8 +142,19 @@ class Project:
     def loop_events(self, module: ModuleFacts) -> Iterator[tuple[Region, Event]]:
         """What costs on every step of a training loop, each with why it runs there."""
         for region, event in loop_events(module, self._loops):
-            if self._loop_proof.all_hold(event.needs):
-                yield region, event
+            by = () if self._asked.every else self._loop_proof.path(region.function, event.needs)
+            if by is not None and self._loop_proof.all_hold(event.needs):
+                yield self._in_loop(region, by), event
+
+    def _in_loop(self, region: Region, by: CallPath) -> Region:
+        """The same code of a training loop, by a call path that leads to it."""
+        steps = [
+            f"line {call.span.line} calls {short(name)}" for name, call in by if call is not None
+        ]
+        start = self._loops.start_words.get(by[0][0]) if steps else None
+        if start is None or steps == list(region.call_path[1:]):
+            return region
+        return replace(region, call_path=(start, *steps))
 
     def view(self, module: ModuleFacts) -> ProjectView:
         """What the project says about one of its files."""

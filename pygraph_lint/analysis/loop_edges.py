@@ -24,7 +24,8 @@ from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call
 from pygraph_lint.analysis.nodes import dotted, method_name, span_of
 from pygraph_lint.analysis.queries import FileQueries
-from pygraph_lint.analysis.symbols import as_argument
+from pygraph_lint.analysis.statement_graph import BindingKind
+from pygraph_lint.analysis.symbols import as_argument, constant
 from pygraph_lint.analysis.transfer.distributions import is_distribution
 from pygraph_lint.analysis.values import Value
 
@@ -46,7 +47,7 @@ def edges(values: LoopValues, call: ast.Call) -> Iterator[Call]:
     arguments = [*(made.args[1:] if made is not None else ()), *call.args]
     keywords_of = [*(made.keywords if made is not None else ()), *call.keywords]
     starred = any(isinstance(each, ast.Starred) for each in arguments)
-    given = [] if starred else [_argument(values.of(each)) for each in arguments]
+    given = [] if starred else [_passed(values, each) for each in arguments]
     named = [(item.arg or KEYWORDED, _keyword(values, item)) for item in keywords_of]
     keywords = tuple((key, value) for key, value in named if value is not None)
     places = [place for place, value in enumerate(given) if value is None]
@@ -118,8 +119,26 @@ def _mapped(values: LoopValues, call: ast.Call) -> Iterator[Call]:
 
 def _keyword(values: LoopValues, item: ast.keyword) -> Value | None:
     """What is kept of a keyword; of ``**mapping`` it is what the mapping holds."""
-    given = values.of(item.value)
-    return _argument(given if item.arg else values.held(given))
+    return (
+        _passed(values, item.value) if item.arg else _argument(values.held(values.of(item.value)))
+    )
+
+
+def _passed(values: LoopValues, node: ast.expr) -> Value | None:
+    """What is kept of an argument; of a number or a text that is a parameter here, which one."""
+    if isinstance(node, ast.Constant):
+        return constant(node.value)._replace(flags=0)
+    kept, option = _argument(values.of(node)), parameter(values, node)
+    plain = kept is not None and not kept.needs and not kept.is_tensor and kept.const is None
+    return v.UNKNOWN_VALUE._replace(needs=(option,)) if plain and option is not None else kept
+
+
+def parameter(values: LoopValues, node: ast.expr) -> Need | None:
+    """The parameter that an expression is."""
+    found = values.queries.only_definition(node) if isinstance(node, ast.Name) else None
+    if found is None or found.kind is not BindingKind.PARAMETER:
+        return None
+    return Need("param", values.name_of(values.queries.scope(found.node)) or "", found.name)
 
 
 def _argument(value: Value) -> Value | None:

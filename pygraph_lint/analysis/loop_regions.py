@@ -70,7 +70,7 @@ class LoopRegions:
         bodies_of: BodiesOf = no_bodies,
         asked: Asked = NOTHING_ASKED,
     ) -> None:
-        self._callers: dict[str, list[Call]] = defaultdict(list)
+        self._callers: dict[str, list[tuple[str, Call]]] = defaultdict(list)
         self._program = program
         self._compiled = compiled
         self._bodies_of = bodies_of
@@ -92,7 +92,11 @@ class LoopRegions:
         self._steps = self._with_callers(modules, self._whole_steps(modules))
         starts = self._starts_in(modules)
         self._starts = {_key(body) for body in starts}
+        self.starts = {body.function: RegionKind.HOST_LOOP for body in starts}
+        self.start_words = {body.function: _start(body) for body in reversed(starts)}
         self._found = starts
+        whole = {body.function for body in starts if body.whole or asked.every}
+        self._passes = {body.function for body in starts if body.passes} - whole
         self._moving: dict[tuple[str, int, str], bool] = {}
         of_file = self._program.module_of
         placed = {body.function: self._devices.named_in(of_file(body.function)) for body in starts}
@@ -117,8 +121,8 @@ class LoopRegions:
             for each in pair
         )
 
-    def calls_of(self, function: str) -> Sequence[Call]:
-        """The calls on every step that may reach a function."""
+    def called_from(self, function: str) -> Sequence[tuple[str, Call]]:
+        """The calls on every step that may reach a function, each with the function around it."""
         return self._callers.get(function, ())
 
     def bodies(self, module: ModuleFacts) -> FileLoops:
@@ -359,6 +363,8 @@ class LoopRegions:
                 continue
             if once_in_loops(name) and not self._is_of_policy(name):
                 continue
+            if name in self._passes:  # its loop is the step, and what is beside that runs once
+                continue
             self._paths[name] = path
             if placed:
                 self._placed.add(name)
@@ -402,7 +408,7 @@ class LoopRegions:
             if call.how == "mention":
                 continue
             for target in self._reached(function, call):
-                self._callers[target].append(call)
+                self._callers[target].append((function, call))
                 step = f"line {call.span.line} calls {short(target)}"
                 yield target, (*path, step)
 

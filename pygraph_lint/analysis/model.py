@@ -79,6 +79,7 @@ class FunctionFacts:
     decorators: tuple[str, ...] = ()
     keeps_answer: bool = False  # cached, and without parameters
     memoised: bool = False  # cached, whatever it is passed
+    asks_for_none: bool | None = None  # it says of what it gets that this is None, or is not
     of_modules: bool = False  # all that it gets are modules, whose weights it reads
     arrays: tuple[str, ...] = ()  # parameters that nothing explains, with an array's methods called
     tensors: tuple[str, ...] = ()  # parameters that are tensors, by annotation or by their use
@@ -148,7 +149,7 @@ class LoopBody:
     acts in an environment which are not made on each turn. ``iterates`` are calls whose results
     loops go over, ``yields`` says that the body is what a generator does for each of these.
     ``moves_batches``: to the device; of a function that counts where a step calls it, what it is
-    passed.
+    passed. ``passes`` says that a loop goes over all batches.
     """
 
     function: str
@@ -163,6 +164,7 @@ class LoopBody:
     moves_batches: bool = False
     iterates: list[Call] = field(default_factory=list)
     yields: bool = False
+    passes: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -230,6 +232,7 @@ class ModuleFacts:
     exported: tuple[str, ...] | None = None  # __all__, where it is written out
     patched: tuple[str, ...] = ()  # qualified names that the file assigns to from outside
     set_outside: frozenset[str] = frozenset()  # attributes of other objects that it sets
+    keywords: tuple[tuple[str, str, Value], ...] = ()  # that its calls pass, by what they call
     inner_imports: set[str] = field(default_factory=set)  # what its functions import
     beside: Beside = ()  # what the file's imports find in its folder, or in one around it
     traces_whole: bool = False  # some code may be exported, scripted, compiled as one graph

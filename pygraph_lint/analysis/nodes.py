@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -130,6 +131,20 @@ class Body:
         for node in found:
             found += children_but(node, _SCOPES)
         return found
+
+    @cached_property
+    def aliases(self) -> dict[str, ast.expr]:
+        """The names that are bound once, to what an attribute holds: ``flag = settings.flag``."""
+        names = (each for each in self.own if isinstance(each, ast.Name))
+        stores = Counter(each.id for each in names if isinstance(each.ctx, ast.Store))
+        found = {
+            each.targets[0].id: each.value
+            for each in self.own
+            if isinstance(each, ast.Assign)
+            and isinstance(each.targets[0], ast.Name)
+            and isinstance(each.value, ast.Attribute)
+        }
+        return {name: value for name, value in found.items() if stores[name] == 1}
 
 
 def parents_below(root: ast.AST) -> dict[ast.AST, ast.AST]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.literals import asks_for_none
 from pygraph_lint.analysis.model import Kept
 from pygraph_lint.analysis.module import Module
@@ -17,6 +18,8 @@ from pygraph_lint.analysis.nodes import (
     without_not,
 )
 from pygraph_lint.analysis.parameters import assigned_names
+from pygraph_lint.analysis.symbols import constant
+from pygraph_lint.analysis.values import Value
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ANYTHING = Kept()
@@ -32,6 +35,7 @@ def note_options(file: Module) -> None:
             found[attribute] = (*found.get(attribute, ()), kept)
         file.facts.classes[name].options = found
     file.facts.set_outside = frozenset(_set_outside(file))
+    file.facts.keywords = tuple(dict.fromkeys(_keywords(file)))
 
 
 def _stores(owner: ast.ClassDef) -> Iterator[tuple[str, Kept]]:
@@ -138,8 +142,10 @@ def bound_attributes(function: ast.AST) -> Iterator[tuple[ast.Attribute, ast.exp
                     if not _is_method_of(node.value, target):
                         yield target, node.value
                 elif isinstance(target, (ast.Tuple, ast.List)):
-                    held = (each for each in target.elts if isinstance(each, ast.Attribute))
-                    yield from ((each, None) for each in held)
+                    paired = isinstance(node.value, ast.Tuple)
+                    values = node.value.elts if paired else [None] * len(target.elts)  # type: ignore[attr-defined]
+                    pairs = zip(target.elts, values, strict=False)
+                    yield from ((one, of) for one, of in pairs if isinstance(one, ast.Attribute))
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute):
             yield node.target, node.value
         elif isinstance(node, (ast.AugAssign, ast.For)) and isinstance(node.target, ast.Attribute):
@@ -169,6 +175,20 @@ def key_of(node: ast.expr) -> str:
 def _is_method_of(value: ast.expr, target: ast.Attribute) -> bool:
     called = value.func if isinstance(value, ast.Call) else None
     return isinstance(called, ast.Attribute) and dotted(called.value) == dotted(target)
+
+
+def _keywords(file: Module) -> Iterator[tuple[str, str, Value]]:
+    """What the file's calls pass by name: the last name of what is called, the keyword, the value
+    where that is a literal.
+    """
+    for node in file.nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Attribute, ast.Name)):
+            called = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
+            for each in node.keywords:
+                literal = isinstance(each.value, ast.Constant)
+                value = constant(each.value.value) if literal else v.UNKNOWN_VALUE  # type: ignore[attr-defined]
+                if each.arg is not None:
+                    yield called, each.arg, value
 
 
 def _set_outside(file: Module) -> Iterator[str]:

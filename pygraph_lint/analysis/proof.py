@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pygraph_lint.analysis import memoised, ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import returning
+from pygraph_lint.analysis.call_paths import CallPaths, Calls
 from pygraph_lint.analysis.events import (
+    CONDITIONS,
     KEYWORDS,
     PLACES,
     Need,
@@ -24,13 +26,10 @@ from pygraph_lint.analysis.passed import (
     handed_on,
     is_of_another,
     is_unknown,
-    may_leave_out,
-    may_pass,
     passed,
     passed_or_default,
 )
 from pygraph_lint.analysis.passed_on import PassedOn, computes
-from pygraph_lint.analysis.places import RegionKind
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.usual import Usual
 from pygraph_lint.analysis.values import Value
@@ -41,29 +40,22 @@ Path = tuple[str, ...]
 RESULT = "()"
 
 
-class Proof:
+class Proof(CallPaths):
     """Says whether needs hold; an answer is worked out once.
 
-    ``callers`` are the calls, by function, that count for what a parameter may be; ``entered`` has
-    the functions that a region begins with: their arguments come from outside, by the calls that
-    ``outside`` knows and others. ``returned`` says more of what functions give than their facts.
+    ``calls`` are those that count for what a parameter may be. ``returned`` says more of what
+    functions give than their facts.
     ``usual`` decides what options are; without it they may be anything.
     """
 
     def __init__(
         self,
         program: Program,
-        callers: Callable[[str], Sequence[Call]],
-        entered: Mapping[str, object] | None = None,
+        calls: Calls,
         returned: Callable[[str], Value | None] | None = None,
-        outside: Callable[[str], Sequence[Call]] = lambda _: (),
         usual: Usual | None = None,
     ) -> None:
-        self.program = program
-        self.callers = callers
-        self.entered: Mapping[str, object] = entered or {}
-        self.outside = outside
-        self.usual = usual
+        super().__init__(program, calls, usual)
         self.graph_ends = GraphEnds(program)
         self.passed_on = PassedOn(program)
         self._returned = returned
@@ -101,13 +93,17 @@ class Proof:
         """
         known = self._known.get(need)
         if known is None:
-            self._known[need] = need.kind in ("true", "false", "may", "set")
+            self._known[need] = need.kind in (*CONDITIONS, "may")
             known = self._known[need] = _PROOFS[need.kind](self, need)
         return known
 
     def agrees_with(self, before: Proof) -> bool:
         """Whether all that was asked of another proof has the same answer here."""
         return all(self.holds(need) == answer for need, answer in before._known.items())
+
+    def is_tensor(self, value: Value) -> bool:
+        """Whether what may be a tensor is one."""
+        return _is_tensor(self, value, ())
 
     def all_hold(self, needs: Iterable[Need]) -> bool:
         """Whether all of several assumptions hold."""
@@ -160,6 +156,12 @@ def _is_open(proof: Proof, need: Need) -> bool:
     return not calls
 
 
+def _may_say(proof: Proof, need: Need) -> bool:
+    facts = proof.program.functions.get(proof.program.symbol(need.owner) or "")
+    of_none = facts.asks_for_none if facts is not None and proof.usual is not None else None
+    return of_none is None or proof.all_hold(need.choices[not of_none])
+
+
 def _any_holds(proof: Proof, need: Need) -> bool:
     return any(map(proof.all_hold, need.choices))
 
@@ -179,28 +181,6 @@ def _is_called(proof: Proof, need: Need) -> bool:
 def _is_generator(proof: Proof, need: Need) -> bool:
     owner = proof.program.class_named(need.owner)
     return owner is not None and proof.program.attribute(owner, need.name) == v.GENERATOR_VALUE
-
-
-def _call_may_pass(proof: Proof, need: Need) -> bool:
-    facts = proof.program.functions.get(need.owner)
-    call = proof.call_at(need.site)
-    calls = proof.callers(need.owner) if call is None else (call,)
-    if facts is None:
-        return True
-    if call is None and need.owner in proof.entered:
-        if proof.usual is None or proof.entered[need.owner] is not RegionKind.MODEL:
-            return True
-        calls = (*calls, *proof.outside(need.owner))
-        if may_leave_out(facts, need.tests, bool(calls)):
-            return True
-    elif not calls:
-        made = proof.usual if facts.name.endswith(".__init__") else None
-        return made is None or all(made.passed(facts.name, each) for each in need.tests)
-
-    def is_tensor(value: Value) -> bool:
-        return _is_tensor(proof, value, ())
-
-    return any(may_pass(facts, call, need.tests, is_tensor, proof.holds) for call in calls)
 
 
 def _is_usual(proof: Proof, need: Need) -> bool:
@@ -224,8 +204,8 @@ def _parameter_is_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
     call = proof.call_at(need.site)
     calls = proof.callers(need.owner) if call is None else (call,)
     # Where a program's tensors are before it calls compiled code says nothing of a GPU.
-    outside = proof.outside(need.owner) if call is None and not at_home else ()
-    on_host = bool(outside) and not calls and need.owner not in proof.entered
+    outside = proof.calls.outside(need.owner) if call is None and not at_home else ()
+    on_host = bool(outside) and not calls and need.owner not in proof.calls.entered
     calls = (*calls, *outside)
     if not calls and facts.name.endswith(".__init__"):
         calls = proof.program.constructions.get(facts.name, ())
@@ -349,8 +329,9 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "host": _is_on_host,
     "any": _any_holds,
     "not": lambda proof, need: not _any_holds(proof, need),
-    "may": _call_may_pass,
+    "may": lambda proof, need: proof.may_come_out(need, proof.call_at(need.site)),
     "set": _is_usual,
+    "says": _may_say,
     "module": lambda proof, need: proof.program.is_module(proof.program.symbol(need.owner)),
     "called": _is_called,
     "every": lambda proof, need: proof.usual is None,

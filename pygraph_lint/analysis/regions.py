@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import edges
+from pygraph_lint.analysis.call_paths import CallPath
+from pygraph_lint.analysis.events import CONDITIONS
 from pygraph_lint.analysis.guesses import Guesses, may_be_named
 from pygraph_lint.analysis.model import (
     KEYWORDED,
@@ -30,8 +32,6 @@ from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
 
 _SHOWN_STEPS = 8
-# Needs of calls: what a predicate has to give, what an option has to be, that all is asked for.
-CONDITIONS = ("true", "false", "set", "every")
 _FORWARD = "forward of an nn.Module"  # why a region starts
 # Folders of what reads and prepares data for models, or exports them.
 _BESIDE_MODELS = frozenset(
@@ -65,31 +65,33 @@ class Reached:
         # What is around decorated functions: these, each with its number.
         self._wrapped: dict[str, list[tuple[int, str]]] = defaultdict(list)
         self._wrappers = 0
-        self._calls: dict[str, list[Call]] = {}  # what was asked for so far
+        self._calls: dict[str, list[tuple[str, Call]]] = {}  # what was asked for so far
         self._outside: OutsideCalls | None = None
         self._from_outside: dict[str, list[Call]] = {}
         # Functions in between that are left out alone: what they call is in regions.
         self.passed: dict[str, None] = {}
 
-    def region(self, function: str) -> Region | None:
-        """Why ``function`` runs in a region; None if it is not known to."""
+    def region(self, function: str, by: CallPath = ()) -> Region | None:
+        """Why ``function`` runs in a region, as a call path says; None if it is not known to."""
         if function not in self._steps:
             return None
-        path: list[str] = []
-        name = function
-        kind = self._steps[function].kind
-        while name:
-            step = self._steps[name]
-            path.append(step.how or self._call_in_words(step.parent, name))
-            name = step.parent
-        path.reverse()
+        start = by[0][0] if by and by[0][0] in self._steps else function
+        names = self.chain(start)
+        path = [self._in_words(name) for name in reversed(names)]
+        if start != function:
+            path += [self._in_words(name, call) for name, call in by[1:] if name in self._steps]
         if len(path) > _SHOWN_STEPS:
             path = [*path[: _SHOWN_STEPS // 2], "...", *path[-_SHOWN_STEPS // 2 :]]
-        return Region(function, tuple(path), kind)
+        return Region(function, tuple(path), self._steps[function].kind)
 
-    def _call_in_words(self, caller: str, function: str) -> str:
-        """The first call in one function that may reach another one."""
-        call = next(call for call, found in self.calls_in(caller) if function in found)
+    def _in_words(self, function: str, call: Call | None = None) -> str:
+        """How a function is reached; without ``call`` by the first call in its parent that may."""
+        step = self._steps[function]
+        if step.how:
+            return step.how
+        if call is None:
+            calls = self.calls_in(step.parent)
+            call = next(each for each, found in calls if function in found)
         verb = "refers to" if call.how == "mention" else "calls"
         return f"line {call.span.line} {verb} {short(function)}"
 
@@ -119,19 +121,19 @@ class Reached:
             if not call.needs or self.possible(call):
                 yield call, found
 
-    def calls_of(self, function: str) -> list[Call]:
-        """The calls in regions that may reach a function. What is passed to a decorated function is
-        passed to the function around it.
+    def called_from(self, function: str) -> list[tuple[str, Call]]:
+        """The calls in regions that may reach a function, each with the function around it. What is
+        passed to a decorated function is passed to the function around it.
         """
         known = self._calls.get(function)
         if known is None:
-            known = self._calls[function] = self._calls_of(function, self._wrappers)
+            known = self._calls[function] = self._called_from(function, self._wrappers)
         return known
 
-    def _calls_of(self, function: str, wrappers: int) -> list[Call]:
+    def _called_from(self, function: str, wrappers: int) -> list[tuple[str, Call]]:
         """The same, through the first ``wrappers`` of the functions around others."""
         calls = [
-            self._of_function(call, found)
+            (name, self._of_function(call, found))
             for name in self._callers.get(function, ())
             for call, found in self.calls_in(name)
             for target in found
@@ -140,9 +142,9 @@ class Reached:
         for at, name in self._wrapped.get(function, ()):
             if at < wrappers:
                 bound = bool(self._program.functions[name].owner)
-                for call in self._calls_of(name, at):
+                for caller, call in self._called_from(name, at):
                     given = (None, *call.positional) if bound else call.positional
-                    calls.append(call._replace(positional=given))
+                    calls.append((caller, call._replace(positional=given)))
         return calls
 
     def calls_from_outside(self, function: str) -> Sequence[Call]:
@@ -180,8 +182,8 @@ class Reached:
             callers = self._callers.get(name, ())
             if any(each not in own for each in callers):
                 yield name
-            calls = self.calls_of(name) if callers and facts.defaults else ()
-            counts = Counter(each for call in calls for each in set(_passed(facts, call)))
+            calls = self.called_from(name) if callers and facts.defaults else ()
+            counts = Counter(each for _, call in calls for each in set(_passed(facts, call)))
             for parameter, _ in facts.defaults:
                 if 2 * counts[parameter] > len(calls):
                     yield f"{name}({parameter})"

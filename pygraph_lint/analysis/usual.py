@@ -127,6 +127,27 @@ class Usual:
             return self._set_somewhere(asked._replace(parameter=kept.named))
         return not kept.is_const or may_be(constant(kept.const), asked.test, asked.outcome)
 
+    def named(self, asked: Tested) -> bool:
+        """Whether a call of an object that is no function of the project passes by name what lets a
+        test of a parameter come out so.
+        """
+        return any(
+            may_be(value, asked.test, asked.outcome)
+            for value in self._of_objects.get(asked.parameter, ())
+        )
+
+    @cached_property
+    def _of_objects(self) -> dict[str, list[Value]]:
+        """What calls of objects that are no functions of the project pass by name."""
+        found: dict[str, list[Value]] = defaultdict(list)
+        names = {name.rpartition(".")[2] for name in self._program.functions}
+        names |= {name.rpartition(".")[2] for name in self._program.classes}
+        for module in self._modules:
+            for called, keyword, value in module.keywords:
+                if called not in names:
+                    found[keyword].append(value)
+        return found
+
     def passed(self, function: str, asked: Tested) -> bool:
         """Whether a test of a function's parameter may come out so, by its default or a call."""
         key = (function, asked)

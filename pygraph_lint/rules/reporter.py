@@ -179,6 +179,8 @@ class Reporter:
             key = (rule.code, event.span.line, event.span.column)
             if key in found or not all(self.project.confirmed(need) for need in event.needs):
                 continue
+            if region is not None and any(need.kind == "may" for need in event.needs):
+                region = self.project.region(region.function, event.needs) or region
             finding = self.finding(facts, event, rule, region)
             if by_hand or not event.at_home or finding.consequences["compile"] != "ok":
                 found[key] = finding

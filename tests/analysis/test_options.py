@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pygraph_lint.analysis.link import Project
+from pygraph_lint.analysis.model import ModuleFacts
 from pygraph_lint.analysis.regions import Asked
 from tests.analysis.programs import confirmed, kinds, project
 
@@ -145,6 +147,8 @@ def test_where_a_program_runs_is_no_option(name: str) -> None:
         ("self.other = flag", "self.other", False),
         ("self.flag = flag or self.kind", "self.flag", True),
         ("self.flag = flag; self.flag = True", "self.flag", True),
+        ("self.kind, self.flag = 1, flag", "self.flag", False),
+        ("self.kind, self.flag = 1, True", "self.flag", True),
     ],
 )
 def test_an_option_that_an_object_keeps_and_passes_on(
@@ -275,3 +279,50 @@ def test_settings_that_are_off_and_that_nothing_sets(settings: str, keeps: str, 
     assert kinds(source.replace("False", "True")) == ["sync.tolist"]
     needed = "@dataclass\nclass Other:\n    flag: bool\n"
     assert kinds(source + needed) == ["sync.tolist"]
+
+
+SETTINGS = """
+import torch
+from dataclasses import dataclass
+from m import exists
+
+@dataclass
+class Inputs:
+    x: torch.Tensor
+    label: torch.Tensor | None = None
+
+class Net(torch.nn.Module):
+    def forward(self, inputs: Inputs):
+        label, x = None, inputs.x
+        {}
+        return x
+
+    def loss(self, x):
+        return x.sum().item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "reported"),
+    [
+        ("label = inputs.label", True),
+        ("if inputs.label is not None: x = self.loss(x)", False),
+        ("if exists(inputs.label): x = self.loss(x)", False),
+        ("if not exists(inputs.label): x = self.loss(x)", True),
+        ("given = inputs.label\n        if exists(given): x = self.loss(x)", False),
+        ("given = inputs.label\n        if given is not None: x = self.loss(x)", False),
+        ("given = inputs.label\n        given = x\n        if exists(given): self.loss(x)", True),
+    ],
+)
+def test_a_helper_of_another_file_that_asks_for_none(statement: str, reported: bool) -> None:
+    body = statement + ("; x = self.loss(x)" if statement.startswith("label") else "")
+    files = {"m": "def exists(x):\n    return x is not None\n", "net": SETTINGS.format(body)}
+    linked, facts = project(**files)
+    assert bool(confirmed(linked, facts["net"])) is reported
+    assert confirmed(linked, facts["net"]) or not reported
+    assert confirmed(*_every(files))
+
+
+def _every(files: dict[str, str]) -> tuple[Project, ModuleFacts]:
+    linked, facts = project(Asked(every=True), **files)
+    return linked, facts["net"]

@@ -117,3 +117,26 @@ def test_what_an_arm_for_tensors_of_the_host_calls_is_no_cost(test: str, reporte
     source += "class M(torch.nn.Module):\n    def forward(self, x: torch.Tensor):\n"
     source += f"        if {test}:\n            return read(x)\n        return x\n"
     assert ("sync.item" in kinds(source)) is reported
+
+
+@pytest.mark.parametrize(
+    ("head", "reported"),
+    [
+        (
+            "if self.table is not None and len(x) <= self.table.shape[0]:\n    return self.table",
+            False,
+        ),
+        ("if self.table is not None and self.ready:\n    return self.table", True),
+        ("if self.table is None or len(x) > len(self.table):\n    {}\n    return x", False),
+        ("if self.other is None or len(x) > len(self.other):\n    {}\n    return x", True),
+    ],
+)
+def test_a_table_that_is_kept_is_not_made_on_each_call(head: str, reported: bool) -> None:
+    making = "self.table = torch.arange(len(x)).to(x.device)"
+    body = head.format(making) if "{}" in head else f"{head}\n{making}\nreturn self.table"
+    source = (
+        "import torch\n\nclass Net(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.table = None\n        self.other = None\n"
+        "    def forward(self, x: torch.Tensor):\n        "
+    ) + body.replace("\n", "\n        ")
+    assert ("host.factory-moved" in kinds(source)) is reported

@@ -1,0 +1,200 @@
+"""Call paths on which tests of parameters come out as a line needs it: looked for backwards, from
+the function with the line to a start of a region.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from pygraph_lint.analysis.events import CONDITIONS, Need
+from pygraph_lint.analysis.literals import Tested
+from pygraph_lint.analysis.model import Call, FunctionFacts
+from pygraph_lint.analysis.passed import may_leave_out, may_pass
+from pygraph_lint.analysis.places import RegionKind
+from pygraph_lint.analysis.program import Program
+from pygraph_lint.analysis.usual import Usual
+from pygraph_lint.analysis.values import Value
+
+_MAX_PLACES = 300  # that are looked at for one path
+
+
+class Calls(NamedTuple):
+    """What may call the functions of a project.
+
+    ``called_from`` are the calls, by function, each with the function that makes it; ``entered``
+    has the functions that a region begins with: their arguments come from outside, by the calls
+    that ``outside`` knows and others.
+    """
+
+    called_from: Callable[[str], Sequence[tuple[str, Call]]]
+    entered: Mapping[str, RegionKind] = {}
+    outside: Callable[[str], Sequence[Call]] = lambda _: ()
+
+
+class _Place(NamedTuple):
+    """A function, and tests of its parameters that have to come out so."""
+
+    function: str
+    tests: tuple[Tested, ...]
+
+
+CallPath = tuple[tuple[str, Call | None], ...]
+"""Functions, each with the call that leads to it: none for the first one."""
+
+
+class CallPaths:
+    """Finds call paths, for a proof. ``usual`` decides what options are; without it they may be
+    anything, a call is made wherever it stands, and each test is asked for alone.
+    """
+
+    def __init__(self, program: Program, calls: Calls, usual: Usual | None) -> None:
+        self.program = program
+        self.calls = calls
+        self.usual = usual
+        self._callers: dict[str, Sequence[Call]] = {}
+        self._paths: dict[_Place, CallPath | None] = {}
+        self._never: set[_Place] = set()
+        self._excluded = 0  # calls that conditions exclude, so far
+
+    def holds(self, need: Need) -> bool:
+        """Whether what a file's facts need holds."""
+        raise NotImplementedError
+
+    def is_tensor(self, value: Value) -> bool:
+        """Whether what may be a tensor is one."""
+        raise NotImplementedError
+
+    def callers(self, function: str) -> Sequence[Call]:
+        """The calls of a function that some path makes."""
+        known = self._callers.get(function)
+        if known is None:
+            found = self.calls.called_from(function)
+            known = self._callers[function] = [call for _, call in found]  # until that is known
+            if self.usual is not None:
+                known = [call for caller, call in found if self._happens(caller, call)]
+                self._callers[function] = known
+        return known
+
+    def _happens(self, caller: str, call: Call) -> bool:
+        conditions = (need for need in call.needs if need.kind in CONDITIONS)
+        return all(map(self.holds, conditions)) and self.path(caller, call.needs) is not None
+
+    def path(self, function: str, needs: Iterable[Need]) -> CallPath | None:
+        """The shortest path to a line of a function that stands under some conditions; None where
+        all paths exclude these, and empty where none is known.
+        """
+        place = _Place(function, _tests_of(function, needs))
+        if place not in self._paths:
+            self._paths[place] = ()  # while that is worked out
+            self._paths[place] = self._path_to(place)
+        return self._paths[place]
+
+    def may_come_out(self, need: Need, call: Call | None) -> bool:
+        """Whether some path lets tests of parameters come out so; with ``call`` one through it."""
+        facts = self.program.functions.get(need.owner)
+        if facts is None:
+            return True
+        calls = self.calls.called_from(need.owner)
+        if call is not None:
+            calls = ((need.site.rpartition("@")[0], call),)
+        if self.usual is None:
+            begins = call is None and need.owner in self.calls.entered
+            passing = (self._asked(facts, need.tests, *each) is not None for each in calls)
+            return begins or not calls or any(passing)
+        if call is None:
+            return self.path(need.owner, (need,)) is not None
+        return self._path_to(_Place(need.owner, need.tests), calls) is not None
+
+    def _path_to(
+        self, place: _Place, calls: Sequence[tuple[str, Call]] | None = None
+    ) -> CallPath | None:
+        """The same, through one of ``calls`` if these are given."""
+        excluded = self._excluded
+        after: dict[_Place, tuple[_Place, Call] | None] = {place: None}
+        queue = deque([place])
+        while queue:
+            now = queue.popleft()
+            given = calls if now is place else None
+            if given is None and self._may_begin(now):
+                return _path(now, after)
+            self._excluded += bool(now.tests)
+            for before, call in self._before(now, given):
+                if before not in after:
+                    after[before] = now, call
+                    queue.append(before)
+            if len(after) > _MAX_PLACES:
+                return ()
+        if excluded == self._excluded:
+            return ()  # functions that only call each other
+        if calls is None:
+            self._never.update(after)
+        return None
+
+    def _before(
+        self, place: _Place, calls: Sequence[tuple[str, Call]] | None
+    ) -> Iterator[tuple[_Place, Call]]:
+        """The places from which a call leads to a place, with the calls."""
+        facts = self.program.functions.get(place.function)
+        for caller, call in self.calls.called_from(place.function) if calls is None else calls:
+            tests = self._asked(facts, place.tests, caller, call) if facts is not None else ()
+            before = _Place(caller, tests or ())
+            if tests is None or before in self._never:
+                self._excluded += 1
+            else:
+                yield before, call
+
+    def _asked(
+        self, facts: FunctionFacts, tests: tuple[Tested, ...], caller: str, call: Call
+    ) -> tuple[Tested, ...] | None:
+        """What has to be of the caller's parameters; None where the call excludes the tests."""
+        own: tuple[Tested, ...] = ()
+        if self.usual is not None:
+            own = _tests_of(caller, call.needs)
+            if not all(self.holds(need) for need in call.needs if need.kind in CONDITIONS):
+                return None
+
+        def holds(need: Need) -> bool:
+            nonlocal own
+            if self.usual is None or need.kind != "may" or need.owner != caller:
+                return self.holds(need)
+            own += need.tests
+            return True
+
+        passing = may_pass(facts, call, tests, self.is_tensor, holds)
+        return tuple(dict.fromkeys(own)) if passing else None
+
+    def _may_begin(self, place: _Place) -> bool:
+        """Whether tests of parameters may come out so where a region begins."""
+        function, tests = place
+        facts, calls = self.program.functions.get(function), self.calls.called_from(function)
+        kind, usual = self.calls.entered.get(function), self.usual
+        if facts is None or usual is None or not tests:
+            return kind is not None or not calls
+        if kind is None:
+            made = function.endswith(".__init__")
+            return not calls and (not made or all(usual.passed(function, each) for each in tests))
+        if kind is not RegionKind.MODEL:
+            return True
+        outside = self.calls.outside(function)
+        called = bool(calls or outside)
+        others = [each for each in tests if not usual.named(each)]
+        if may_leave_out(facts, others, called):
+            return True
+        return any(may_pass(facts, call, tests, self.is_tensor, self.holds) for call in outside)
+
+
+def _tests_of(function: str, needs: Iterable[Need]) -> tuple[Tested, ...]:
+    """The tests of a function's parameters among the conditions of a line or a call in it."""
+    found = (need.tests for need in needs if need.kind == "may" and need.owner == function)
+    return tuple(dict.fromkeys(each for tests in found for each in tests))
+
+
+def _path(start: _Place, after: dict[_Place, tuple[_Place, Call] | None]) -> CallPath:
+    found: list[tuple[str, Call | None]] = [(start.function, None)]
+    step = after[start]
+    while step is not None:
+        found.append((step[0].function, step[1]))
+        step = after[step[0]]
+    return tuple(found)
