@@ -41,6 +41,7 @@ from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_made
 from pygraph_lint.analysis.told_apart import remember
 from pygraph_lint.analysis.transfer.containers import entry
+from pygraph_lint.analysis.usual_tests import is_unusual
 from pygraph_lint.analysis.values import Value
 
 # What gives a number, or one element, of a tensor.
@@ -61,10 +62,7 @@ def exec_if(state: State, node: ast.If) -> bool:
         state.quiet -= once
         return ended
     start = state.env
-    guards = guarded(state, node.test, False), guarded(state, node.test, True)
-    small = missing_or_small(node.test, True)
-    if small is not None and runs_once(state, node, small):
-        guards = guards[False], (*guards[True], EVERY)
+    guards = _arm_guards(state, node, False), _arm_guards(state, node, True)
     state.quiet += once
     ended = _run_arm(state, node, True, guards[True])
     state.quiet -= once
@@ -85,6 +83,14 @@ def exec_if(state: State, node: ast.If) -> bool:
     state.env = join_environments(*arms)
     remember(state, node, *arms)
     return False
+
+
+def _arm_guards(state: State, node: ast.If, outcome: bool) -> Needs:
+    """What one arm of an if statement stands under."""
+    guards = guarded(state, node.test, outcome)
+    small = missing_or_small(node.test, True) if outcome else None
+    fills = small is not None and runs_once(state, node, small)
+    return (*guards, EVERY) if fills or is_unusual(node.test, outcome) else guards
 
 
 def _arms(

@@ -17,6 +17,7 @@ from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.messages import begins_with_warning
 from pygraph_lint.analysis.nodes import dotted, walk
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind
+from pygraph_lint.analysis.usual_tests import is_unusual
 
 
 def run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -29,6 +30,7 @@ def run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stmt
         yield statement
         if isinstance(statement, ast.If):
             rare = is_rare(values, statement.test) or _runs_once(values, statement)
+            rare = rare or is_unusual(statement.test, True)
             usual = _asks_if_finite(statement.test)
             if usual is None:
                 usual = _asks_if_training(statement.test)
@@ -38,7 +40,7 @@ def run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stmt
                 yield from run_each_time(values, statement.orelse)
             if rare and _skips(statement.body) and _is_usual(statement.test):
                 following = body[body.index(statement) + 1 :]
-                if not _computes_gradients(values, following):
+                if _is_hook(values, statement) or not _computes_gradients(values, following):
                     return  # `if step % n: continue`: what follows runs rarely
         elif isinstance(statement, (*LOOPS, ast.With, ast.AsyncWith)):
             yield from run_each_time(values, statement.body)
@@ -48,6 +50,11 @@ def run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stmt
         elif isinstance(statement, ast.Match):
             for case in statement.cases:
                 yield from run_each_time(values, case.body)
+
+
+def _is_hook(values: LoopValues, statement: ast.stmt) -> bool:
+    """Whether a statement is in what a framework calls before or behind a step."""
+    return getattr(values.queries.scope(statement), "name", "").startswith("on_")
 
 
 def _computes_gradients(values: LoopValues, statements: list[ast.stmt]) -> bool:

@@ -341,7 +341,7 @@ REGION_ENDS = (
         compiler.nonstrict_trace_
     """.split()
     )
-    | {"triton.jit"}
+    | {"triton.jit", "numba.jit", "numba.njit", "numba.vectorize", "numba.guvectorize"}
 )
 # Context managers that a compiled region cannot enter.
 UNTRACED_CONTEXTS = frozenset(
