@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pygraph_lint.analysis.events import CONDITIONS, Need
 from pygraph_lint.analysis.literals import Tested
@@ -33,6 +33,16 @@ class Calls(NamedTuple):
     outside: Callable[[str], Sequence[Call]] = lambda _: ()
 
 
+class Proving(Protocol):
+    """Says what holds."""
+
+    def holds(self, need: Need) -> bool:
+        """Whether what a file's facts need holds."""
+
+    def is_tensor(self, value: Value) -> bool:
+        """Whether what may be a tensor is one."""
+
+
 class _Place(NamedTuple):
     """A function, and tests of its parameters that have to come out so."""
 
@@ -45,26 +55,20 @@ CallPath = tuple[tuple[str, Call | None], ...]
 
 
 class CallPaths:
-    """Finds call paths, for a proof. ``usual`` decides what options are; without it they may be
-    anything, a call is made wherever it stands, and each test is asked for alone.
+    """Finds call paths, for a ``proof``, which has them. ``usual`` decides what options are;
+    without it they may be anything, a call is made wherever it stands, and each test is asked for
+    alone.
     """
 
-    def __init__(self, program: Program, calls: Calls, usual: Usual | None) -> None:
+    def __init__(self, program: Program, calls: Calls, usual: Usual | None, proof: Proving) -> None:
         self.program = program
         self.calls = calls
         self.usual = usual
+        self.proof = proof
         self._callers: dict[str, Sequence[Call]] = {}
         self._paths: dict[_Place, CallPath | None] = {}
         self._never: set[_Place] = set()
         self._excluded = 0  # calls that conditions exclude, so far
-
-    def holds(self, need: Need) -> bool:
-        """Whether what a file's facts need holds."""
-        raise NotImplementedError
-
-    def is_tensor(self, value: Value) -> bool:
-        """Whether what may be a tensor is one."""
-        raise NotImplementedError
 
     def callers(self, function: str) -> Sequence[Call]:
         """The calls of a function that some path makes."""
@@ -79,7 +83,7 @@ class CallPaths:
 
     def _happens(self, caller: str, call: Call) -> bool:
         conditions = (need for need in call.needs if need.kind in CONDITIONS)
-        return all(map(self.holds, conditions)) and self.path(caller, call.needs) is not None
+        return all(map(self.proof.holds, conditions)) and self.path(caller, call.needs) is not None
 
     def path(self, function: str, needs: Iterable[Need]) -> CallPath | None:
         """The shortest path to a line of a function that stands under some conditions; None where
@@ -152,17 +156,17 @@ class CallPaths:
         own: tuple[Tested, ...] = ()
         if self.usual is not None:
             own = _tests_of(caller, call.needs)
-            if not all(self.holds(need) for need in call.needs if need.kind in CONDITIONS):
+            if not all(self.proof.holds(need) for need in call.needs if need.kind in CONDITIONS):
                 return None
 
         def holds(need: Need) -> bool:
             nonlocal own
             if self.usual is None or need.kind != "may" or need.owner != caller:
-                return self.holds(need)
+                return self.proof.holds(need)
             own += need.tests
             return True
 
-        passing = may_pass(facts, call, tests, self.is_tensor, holds)
+        passing = may_pass(facts, call, tests, self.proof.is_tensor, holds)
         return tuple(dict.fromkeys(own)) if passing else None
 
     def _may_begin(self, place: _Place) -> bool:
@@ -182,7 +186,9 @@ class CallPaths:
         others = [each for each in tests if not usual.named(each)]
         if may_leave_out(facts, others, called):
             return True
-        return any(may_pass(facts, call, tests, self.is_tensor, self.holds) for call in outside)
+        return any(
+            may_pass(facts, call, tests, self.proof.is_tensor, self.proof.holds) for call in outside
+        )
 
 
 def _tests_of(function: str, needs: Iterable[Need]) -> tuple[Tested, ...]:

@@ -108,7 +108,7 @@ class Project:
         captured region; None if it is not known to.
         """
         every = self._asked.every or self._compiled.kind(function) is None
-        by = () if every else self._proof.path(function, needs)
+        by = () if every else self._proof.paths.path(function, needs)
         return None if by is None else self._compiled.region(function, by)
 
     def reached_through(self, module: ModuleFacts) -> dict[str, list[str]]:
@@ -142,7 +142,11 @@ class Project:
     def loop_events(self, module: ModuleFacts) -> Iterator[tuple[Region, Event]]:
         """What costs on every step of a training loop, each with why it runs there."""
         for region, event in loop_events(module, self._loops):
-            by = () if self._asked.every else self._loop_proof.path(region.function, event.needs)
+            by = (
+                ()
+                if self._asked.every
+                else self._loop_proof.paths.path(region.function, event.needs)
+            )
             if by is not None and self._loop_proof.all_hold(event.needs):
                 yield self._in_loop(region, by), event
 

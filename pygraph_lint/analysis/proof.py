@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 
 from pygraph_lint.analysis import memoised, ops
@@ -40,7 +41,7 @@ Path = tuple[str, ...]
 RESULT = "()"
 
 
-class Proof(CallPaths):
+class Proof:
     """Says whether needs hold; an answer is worked out once.
 
     ``calls`` are those that count for what a parameter may be. ``returned`` says more of what
@@ -55,7 +56,11 @@ class Proof(CallPaths):
         returned: Callable[[str], Value | None] | None = None,
         usual: Usual | None = None,
     ) -> None:
-        super().__init__(program, calls, usual)
+        self.program = program
+        self.calls = calls
+        self.usual = usual
+        # Not a cycle: what a check leaves behind is not collected.
+        self.paths = CallPaths(program, calls, usual, weakref.proxy(self))
         self.graph_ends = GraphEnds(program)
         self.passed_on = PassedOn(program)
         self._returned = returned
@@ -146,7 +151,7 @@ def _is_open(proof: Proof, need: Need) -> bool:
         return proof.of_loops and not returning(proof.program, need.owner)
     if not proof.of_loops or facts is None or need.name not in facts.parameters:
         return False
-    calls = proof.callers(need.owner)
+    calls = proof.paths.callers(need.owner)
     for call in calls:
         if is_unknown(facts, need.name, call):
             return True
@@ -175,7 +180,9 @@ def _is_on_host(proof: Proof, need: Need) -> bool:
 def _is_called(proof: Proof, need: Need) -> bool:
     """Whether a region calls a function, or may: an object that the project makes may be a part."""
     made, owner = proof.program.constructions, need.owner.rpartition(".")[0]
-    return bool(proof.callers(need.owner)) or any(map(made.get, proof.program.constructors(owner)))
+    return bool(proof.paths.callers(need.owner)) or any(
+        map(made.get, proof.program.constructors(owner))
+    )
 
 
 def _is_generator(proof: Proof, need: Need) -> bool:
@@ -202,7 +209,7 @@ def _parameter_is_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
         return False
     parameter, only, path = need.name.partition("|")[0], need.kind == "given", path_of(need)
     call = proof.call_at(need.site)
-    calls = proof.callers(need.owner) if call is None else (call,)
+    calls = proof.paths.callers(need.owner) if call is None else (call,)
     # Where a program's tensors are before it calls compiled code says nothing of a GPU.
     outside = proof.calls.outside(need.owner) if call is None and not at_home else ()
     on_host = bool(outside) and not calls and need.owner not in proof.calls.entered
@@ -242,7 +249,7 @@ def _is_passed(proof: Proof, need: Need) -> bool:
     facts, parameter = proof.program.functions.get(need.owner), need.name.partition("|")[0]
     if facts is None or parameter not in facts.parameters:
         return False
-    for call in proof.callers(need.owner):
+    for call in proof.paths.callers(need.owner):
         value = passed(facts, parameter, call)
         if value is None or not _is_only_tensor(value) or not _is_tensor(proof, value, ()):
             continue
@@ -329,7 +336,7 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "host": _is_on_host,
     "any": _any_holds,
     "not": lambda proof, need: not _any_holds(proof, need),
-    "may": lambda proof, need: proof.may_come_out(need, proof.call_at(need.site)),
+    "may": lambda proof, need: proof.paths.may_come_out(need, proof.call_at(need.site)),
     "set": _is_usual,
     "says": _may_say,
     "module": lambda proof, need: proof.program.is_module(proof.program.symbol(need.owner)),
@@ -343,8 +350,8 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
         VALIDATES not in proof.program.patched and not proof.program.has_method(need.name)
     ),
     "open": _is_open,
-    "omitted": lambda proof, need: some_omits(proof.program.functions, proof.callers, need),
-    "away": lambda proof, need: not all_on_host(proof.program.functions, proof.callers, need),
+    "omitted": lambda proof, need: some_omits(proof.program.functions, proof.paths.callers, need),
+    "away": lambda proof, need: not all_on_host(proof.program.functions, proof.paths.callers, need),
     "passed": _is_passed,
     "presumed": lambda proof, need: proof.of_loops,  # of unknown origin: it is on the device
 }
