@@ -14,6 +14,12 @@ CASES = [
         lines("return «torch.zeros(n).to(x.device)»", head="x, n"),
         lambda: (None, -1),
     ),
+    Case(
+        "factory_device",
+        "filled",
+        "PG704",
+        lines("return «torch.tensor([1.0, 2.0]).to(x.device)»"),
+    ),
     # guards
     Case("guards", "in-function", "PG501", "import torch\n«print(1)»\n"),
     Case("site", "compiled", "PG501", lines("«print(x)»", "return x"), captured=True),
