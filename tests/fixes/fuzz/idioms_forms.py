@@ -70,6 +70,24 @@ def said_each_step(made: Program) -> None:
     _training(made, *lines, before=before, behind="return weight.detach()")
 
 
+@idiom("factory_device", "scalar_fill")
+def made_each_step(made: Program) -> None:
+    """A constant, a range or a number that is copied to the device on each step."""
+    device = made.pick("x.device", "device", "weight.device", "torch.device('cpu')")
+    factory = made.pick(
+        *("torch.zeros(2, k)", "torch.arange(k)", "torch.ones(k).long()", "torch.rand(k)"),
+        *("torch.arange(k).view(1, -1) * 2", "torch.tensor([1.0, 2.0])", "torch.full((k,), 0.5)"),
+    )
+    number = made.pick("0.5", "k", "0", "1.0", "k * 0.1", "True", "float('inf')")
+    dtype = made.pick("", ", dtype=torch.float32", ", dtype=x.dtype", ", dtype=torch.int64")
+    text = made.pick(f"({factory}).to({device})", f"torch.tensor({number}, device={device}{dtype})")
+    lines = [
+        f"part = {text}",
+        made.pick("total = total + part.sum()", "total = part * loss.detach()"),
+    ]
+    _training(made, *lines, before="total = 0.0; device = x.device")
+
+
 @idiom("loop_copy")
 def copied_each_step(made: Program) -> None:
     """A batch that is copied to the device on each step, from a data loader or a list."""

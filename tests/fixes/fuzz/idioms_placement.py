@@ -85,6 +85,21 @@ def filled(made: Program) -> None:
 
 
 @idiom("masked_write")
+def masked_by_itself(made: Program) -> None:
+    """A write through a mask that compares what is written to."""
+    made.scripted = False
+    made.add(made.pick("v = x * 2", "v = torch.empty(x.shape).fill_(1.0)", "v = x.float() + 1"))
+    mask = made.pick(
+        *("v < x", "x >= v", "(v < x) & (x > 0)", "~(v > x)", "v.isnan() | (v == x)", "v < x[:1]"),
+        *("x[0] < 1", "x > x.mean()", "v[0] < x"),
+    )
+    made.add(f"where = {mask}", *(["v = v + 1"] if made.chance(0.2) else []))
+    value = made.pick("x[where]", "x[where] * 2", "v[where] + x[where]", "x[where].abs() / 2")
+    made.add(f"v[where] {made.pick('=', '=', '+=')} {value}")
+    made.kept.append("v")
+
+
+@idiom("masked_write")
 def masked(made: Program) -> None:
     """A write through a mask."""
     made.scripted = False
