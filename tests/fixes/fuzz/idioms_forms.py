@@ -42,7 +42,7 @@ def _training(made: Program, *step: str, before: str = "", behind: str = "return
     made.scripted = False
     loop = made.pick("for step in range(k):", "for step, part in enumerate([x, x * 2]):")
     lines = [
-        "weight = torch.ones(x.shape[-1], requires_grad=True)",
+        "weight = torch.ones(x.shape[-1], device=x.device, requires_grad=True)",
         "optimizer = torch.optim.SGD([weight], lr=0.1)",
         *([before] if before else []),
         loop,
