@@ -83,11 +83,8 @@ class LoopRegions:
         self._passed = PassedFunctions(program)
         self._akin = Akin(program)
         self._resolved: dict[str, dict[Span, list[Call]]] = {}
-        modules = [
-            module
-            for module in program.modules.values()
-            if asked.counts(module.module) and not module.is_test
-        ]
+        counting = (each for each in program.modules.values() if asked.counts(each.module))
+        modules = [each for each in counting if not each.is_test]
         self._trains = self._training(modules)
         self._steps = self._with_callers(modules, self._whole_steps(modules))
         starts = self._starts_in(modules)
@@ -98,8 +95,8 @@ class LoopRegions:
         whole = {body.function for body in starts if body.whole or asked.every}
         self._passes = {body.function for body in starts if body.passes} - whole
         self._moving: dict[tuple[str, int, str], bool] = {}
-        of_file = self._program.module_of
-        placed = {body.function: self._devices.named_in(of_file(body.function)) for body in starts}
+        named_in, file_of = self._devices.named_in, program.module_of
+        placed = {body.function: named_in(file_of(body.function)) for body in starts}
         for body in sorted(starts, key=lambda each: not placed[each.function]):
             if body.why != COLLATES:  # which works on the host, and whatever it calls
                 self._follow(body, placed[body.function])
