@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures.data import load, whole
+from benchmarks.workloads import summary, tabular
 from benchmarks.workloads.tabular import markdown
 
 ROOT = Path(__file__).parents[2]
@@ -108,6 +109,26 @@ def times_table(rows: Rows, digits: int, busy: bool) -> str:
             cells.append(f"{row['period_ms'][mode]['median']:.{digits}f}{own}")
         body.append([*cells, f"{row['gpu_busy_ms']['pygraph']:.{digits}f}"][: 5 if busy else 4])
     return markdown(["ms per call", *MODES, "GPU busy (pygraph)"][: 5 if busy else 4], body)
+
+
+def _two_versions() -> str:
+    """Workloads with the newest torch, and how pygraph compares with the better stock mode there
+    and with the oldest.
+    """
+    newest, oldest = (
+        {row.name: row for row in summary.rows(load(name))}
+        for name in ("workloads_2_15.json", "workloads.json")
+    )
+    body = [
+        [
+            f"`{name}`",
+            *(f"{row.timed[mode].ms:.2f}" for mode in MODES),
+            *(tabular.times(each.over_better_stock()) for each in (row, oldest[name])),
+        ]
+        for name, row in newest.items()
+    ]
+    head = ["ms per call, torch 2.15", *MODES]
+    return markdown([*head, "over the better stock mode", "the same, torch 2.11"], body)
 
 
 def _memory(rows: Rows) -> str:
@@ -354,6 +375,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "runtime-memory": lambda: _memory(load("runtime.json")["memory"]),
     "host-time": _host,
     "training": lambda: times_table(load("training.json")["timing"], 2, busy=False),
+    "training-2-15": lambda: times_table(load("training_2_15.json")["timing"], 2, busy=True),
+    "training-memory-2-15": lambda: _memory(load("training_2_15.json")["memory"]),
+    "two-versions": _two_versions,
     "first-calls": _first_calls,
     "training-memory": lambda: _memory(load("training.json")["memory"]),
     "selection": _selection,

@@ -49,11 +49,12 @@ def run(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"error": f"not done after {seconds} s"}
+        return {"arguments": arguments, "error": f"not done after {seconds} s"}
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
         told = [line for line in done.stderr.strip().splitlines() if line.strip()]
         return {
+            "arguments": arguments,
             "error": f"exit status {done.returncode}",
             "last_lines": [line[:300] for line in told[-12:]],
         }
@@ -160,7 +161,7 @@ def left_to_do(
         (section, key(row))
         for section in ("timing", "memory")
         for row in old.get(section, [])
-        if resume and slices.is_current(row)
+        if resume and "error" not in row and slices.is_current(row)
     }
     return [
         (section, arguments)

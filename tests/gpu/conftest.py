@@ -90,8 +90,15 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _outcomes[report.nodeid] = {
             "outcome": report.outcome,
             "seconds": round(report.duration, 2),
+            **({"error": _last_line(report)} if report.failed else {}),
             **slices.stamp(),
         }
+
+
+def _last_line(report: pytest.TestReport) -> str:
+    """What went wrong, on one line."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(crash.message if crash else report.longrepr).strip().splitlines()[0][:300]
 
 
 def pytest_sessionfinish() -> None:

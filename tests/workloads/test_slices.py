@@ -67,6 +67,8 @@ def test_a_file_keeps_rows_of_other_runs_and_resumes() -> None:
     }
     left = runtime.left_to_do(planned, Slice(), old, resume=True)
     assert [part for part, _ in left] == ["memory"] * 3
+    failed = {"timing": [{"arguments": [], "error": "exit status 1", **slices.stamp()}]}
+    assert runtime.left_to_do(planned, Slice(), failed, resume=True) == planned
     assert runtime.left_to_do(planned, Slice(), old, resume=False) == planned
     again = runtime.merged(old, {"environment": {}, "memory": [{**memory, "date": "now"}]})
     assert again["timing"][0]["workload"] == "bert"
