@@ -221,6 +221,13 @@ def _runtime() -> Claims:
         f"at most {most[0]:.2f} times the memory of the default mode with torch 2.11, "
         f"{most[1]:.2f} with torch 2.15",
     )
+    slower = [
+        times["pygraph"]["median"] / times["reduce-overhead"]["median"]
+        for times in (row["period_ms"] for row in load("training_2_15.json")["timing"])
+    ]
+    over = [ratio for ratio in slower if ratio > 1]
+    yield page, f"one training step (BERT, torch 2.15) takes {over[0]:.2f} times as long"
+    assert len(over) == 1
     early = {(r["workload"], r["mode"]): r["peak_reserved_mib_warm_up"] for r in training}
     steps = ("bert_training", "gpt2_training", "mt5_training")
     more = [early[step, "pygraph"] / early[step, "default"] for step in steps]
