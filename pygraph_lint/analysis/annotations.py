@@ -45,6 +45,8 @@ _PLAIN: dict[str, Value] = {
     "typing.Any": v.UNKNOWN_VALUE,
     "builtins.object": v.UNKNOWN_VALUE,
 }
+# Modules of torch whose classes are process groups, streams, optimizers.
+_NO_TENSORS = ("torch.distributed.", "torch.cuda.", "torch.optim.")
 _ARRAYS = {"Bool": "bool", "Float": "float", "Int": "int", "Integer": "int", "UInt": "int"}
 _BUILTIN_NAMES = frozenset(
     """
@@ -85,6 +87,8 @@ def annotated(names: Names, node: ast.expr | None, what: str) -> Value:
     if name in _MAPPINGS:
         return v.MAPPING_VALUE
     tail = name.rpartition(".")[2]
+    if name.startswith(_NO_TENSORS) and "Tensor" not in tail:
+        return v.OTHER_VALUE
     outside = name.startswith(("typing.", "torch.", "builtins.", "numpy."))
     if outside or tail.isupper() or not tail[:1].isupper():
         return v.UNKNOWN_VALUE

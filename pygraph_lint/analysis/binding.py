@@ -37,7 +37,7 @@ def assign(state: State, target: ast.expr, value: Value, source: ast.expr | None
                 if key in state.events:
                     state.origins[target.id] = key
     elif isinstance(target, (ast.Tuple, ast.List)):
-        unpack(state, target, value)
+        unpack(state, target, _in_order(state, target, source) or value)
     elif isinstance(target, ast.Attribute):
         assign_attribute(state, target, value, source)
     elif isinstance(target, ast.Subscript):
@@ -59,6 +59,20 @@ def _by_uses(state: State, target: ast.Name, value: Value) -> Value:
     state.function.takes_tensors = True
     flags = value.flags & v.FLOW
     return v.tensor(why, value.dtype, value.device, value.ndim, flags, home=value.home)
+
+
+def _in_order(
+    state: State, target: ast.Tuple | ast.List, source: ast.expr | None
+) -> Value | None:
+    """``*x.shape, a, b`` for as many names: what is unpacked takes those that the others leave."""
+    written = source.elts if isinstance(source, (ast.Tuple, ast.List)) else []
+    stars = [at for at, each in enumerate(written) if isinstance(each, ast.Starred)]
+    left = len(target.elts) - len(written) + 1
+    if len(stars) != 1 or left < 0 or any(isinstance(e, ast.Starred) for e in target.elts):
+        return None
+    parts = [state.ev_quiet(each) for each in written]
+    (at,) = stars
+    return v.sequence([*parts[:at], *[v.iterate(parts[at])] * left, *parts[at + 1 :]])
 
 
 def unpack(state: State, target: ast.Tuple | ast.List, value: Value) -> None:

@@ -24,7 +24,7 @@ _SETS_IT = re.compile(r"torch\.distributions\.[\w.]+\.set_default_validate_args"
 def patched(text: str, file: Module) -> tuple[str, ...]:
     """Qualified names of what a file assigns to through a name that is imported or defined at its
     top: ``module.function = other``, ``setattr(Class, "method", other)``. Whether distributions
-    check their arguments is among them where the file turns that off, also in a function.
+    check their arguments is among them where the file may turn that off, also in a function.
     """
     found = set(_assigned_through_names(text, file))
     found.discard(VALIDATES)
@@ -34,15 +34,15 @@ def patched(text: str, file: Module) -> tuple[str, ...]:
 
 
 def _turns_off(file: Module, node: ast.AST) -> bool:
-    """Whether distributions do not check their arguments after a statement or a call."""
+    """Whether distributions may not check their arguments after a statement or a call."""
     if isinstance(node, ast.Assign):
-        return is_constant(node.value, False) and any(
+        return not is_constant(node.value, True) and any(
             _of_torch(file, target) == VALIDATES for target in node.targets
         )
     if not isinstance(node, ast.Call) or _SETS_IT.fullmatch(_of_torch(file, node.func)) is None:
         return False
     given = (*node.args, *(item.value for item in node.keywords))
-    return any(is_constant(each, False) for each in given)
+    return not all(is_constant(each, True) for each in given)
 
 
 def _of_torch(file: Module, node: ast.expr) -> str:

@@ -29,6 +29,8 @@ _NO_TENSOR = "PG520 host.numpy-number numpy.prod"
 _SAME_AS = {
     "PG301 branch.not": _READ_BY_OPERATOR,
     "PG507 effect.untraced-call pow": "PG507 call open",
+    "PG510 call torch.autograd.Variable": _SKIPPED,
+    "PG510 call torch.autograd.graph.get_gradient_edge": _SKIPPED,
     "PG520 host.numpy-number branch": "PG301 branch.if",
     "PG520 host.numpy-number loop": "PG305 branch.loop",
     "PG520 host.numpy-number read": _READ_BY_OPERATOR,

@@ -107,6 +107,7 @@ def test_a_number_that_a_function_gives_is_filled_in(value: str, expected: list[
     ("said", "expected"),
     [
         ("Distribution.set_default_validate_args(False)", []),
+        ("Distribution.set_default_validate_args(settings.checked)", []),
         ("Distribution._validate_args = False", []),
         ("Distribution.set_default_validate_args(True)", ["sync.validated"]),
         ("Distribution._validate_args = True", ["sync.validated"]),
@@ -125,6 +126,50 @@ def test_a_project_may_turn_off_what_distributions_check(said: str, expected: li
     linked, facts = project(Asked(every=True), m__settings=settings, m__use=use)
     assert [event.kind for event in confirmed(linked, facts["m.use"])] == expected
     assert (VALIDATES in facts["m.settings"].patched) == (not expected)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("a, b, c, flag, y", []),  # b and c are sizes
+        ("a, b, c, flag, flag_too, y", []),
+        ("flag, b, c, kept, y", ["branch.if"]),
+        ("a, *b, flag, y", ["branch.if"]),  # any of them
+    ],
+)
+def test_what_stands_beside_an_unpacked_shape_is_found_from_both_ends(
+    names: str, expected: list[str]
+) -> None:
+    source = f"""
+    class M(torch.nn.Module):
+        def __init__(self, flag=False):
+            super().__init__()
+            self.flag = flag
+        def forward(self, x: Tensor):
+            {names} = x.sum(), *x.shape, self.flag, x
+            if flag:
+                return x + 1
+            return x * 2
+    """
+    assert seen(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("torch.distributed.ProcessGroup", []),
+        ("Optional[torch.cuda.Stream]", []),
+        ("torch.distributed.tensor.DTensor", ["branch.if"]),
+    ],
+)
+def test_groups_and_streams_are_no_tensors(kind: str, expected: list[str]) -> None:
+    source = f"""
+    def use(x: Tensor, group: {kind}):
+        if group:
+            x = x * group.size()[0]
+        return x
+    """
+    assert seen(source) == expected
 
 
 @pytest.mark.parametrize(

@@ -145,9 +145,7 @@ BREAKS: dict[str, dict[str, str]] = {
         "statistics.mean": "statistics.mean([1, 2])",
         "types.SimpleNamespace": "types.SimpleNamespace(a=1)",
         "importlib.import_module": "importlib.import_module('math')",
-        "torch.autograd.graph.get_gradient_edge": "torch.autograd.graph.get_gradient_edge(y)",
         "torch.can_cast": "torch.can_cast(y.dtype, y.dtype)",
-        "torch.autograd.Variable": "torch.autograd.Variable(y)",
         "torch.is_inference_mode_enabled": "torch.is_inference_mode_enabled()",
         "torch.result_type": "torch.result_type(y, y)",
         "torch.func.linearize": "torch.func.linearize(torch.sin, x)",
@@ -244,6 +242,8 @@ BREAKS: dict[str, dict[str, str]] = {
         ),
         "torch.autograd.backward": "torch.autograd.backward(y.sum(), retain_graph=True)",
         "torch.autograd.grad": "torch.autograd.grad(y.sum(), self.weight, retain_graph=True)",
+        "torch.autograd.graph.get_gradient_edge": "torch.autograd.graph.get_gradient_edge(y)",
+        "torch.autograd.Variable": "torch.autograd.Variable(y)",
     },
     "PG513": {
         "torch.Generator": "torch.Generator()",
