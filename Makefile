@@ -65,6 +65,8 @@ TEST_JOBS ?= 2
 	figures \
 	format \
 	fuzz-fixes \
+	fuzz-fixes-gpu \
+	fuzz-pairs \
 	lint \
 	memcheck \
 	test \
@@ -88,9 +90,18 @@ test: $(VENV)/.ready-test
 test-nodes: $(VENV)/.ready
 	PYGRAPH_NODE_FOLDERS="$(FOLDERS)" $(BIN)/python -m pytest -q tests/fixes/test_nodes.py $(ARGS)
 
-# Goes on where it stopped; ARGS="--programs 20000 --first 0".
+# Goes on where it stopped; ARGS="--seconds 600 --rewrites masked_write".
 fuzz-fixes: $(VENV)/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fixes.fuzz $(ARGS)
+
+# Fixed programs in a file, and the same programs on a GPU machine that has torch.
+fuzz-pairs: $(VENV)/.ready
+	mkdir -p build
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fixes.fuzz --pairs build/fuzz_pairs.json $(ARGS)
+
+fuzz-fixes-gpu:
+	$(PYTHON) -m tests.fixes.fuzz.on_gpu build/fuzz_pairs.json \
+		--out benchmarks/results/fuzz_fixes_gpu.json $(ARGS)
 
 test-long: $(VENV)/.ready-long
 	$(BIN)/python -m pytest -q --durations 5 tests/long

@@ -20,7 +20,7 @@ import torch
 
 from pygraph_lint.fixes.engine import REWRITES
 from tests.fixes.fuzz.programs import IDIOMS
-from tests.fixes.fuzz.run import MODES, Log, fuzz
+from tests.fixes.fuzz.run import MODES, Log, fuzz, pairs
 
 SHARD = 100
 WANTED, WANTED_OF_USED = 300, 2000
@@ -37,7 +37,15 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz_fixes"))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/fuzz_fixes.json"))
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after these")
+    parser.add_argument("--pairs", type=Path, help="only write fixed programs, for on_gpu.py")
+    parser.add_argument("--count", type=int, default=300, help="programs a rewrite for --pairs")
     given = parser.parse_args()
+    if given.pairs is not None:
+        found = [
+            each for name in given.rewrites or sorted(IDIOMS) for each in pairs(name, given.count)
+        ]
+        given.pairs.write_text(json.dumps(found))
+        return 0
     given.folder.mkdir(parents=True, exist_ok=True)
     started, commit = time.monotonic(), _commit()
     logs = {name: _known(given.folder, name) for name in given.rewrites or sorted(IDIOMS)}

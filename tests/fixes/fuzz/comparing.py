@@ -210,7 +210,7 @@ def _eager(old: Any, new: Any, seed: int, name: str, promise: Promise, lines: se
         for each in (first, second):
             each.gradients = [None if it is None else it + 0.0 for it in each.gradients]
     if promise not in (Promise.RUNS, Promise.CLOSE):
-        _same(first, second)
+        same(first, second)
     elif first.error is None:
         assert second.error is None, f"raises {second.error}"
         if promise is Promise.CLOSE and "float16" not in name and name != "autocast":
@@ -220,7 +220,8 @@ def _eager(old: Any, new: Any, seed: int, name: str, promise: Promise, lines: se
                 )
 
 
-def _same(first: Run, second: Run) -> None:
+def same(first: Run, second: Run) -> None:
+    """Assert that two calls showed the same."""
     assert_same(first, second)
     assert first.said == second.said, f"said {first.said} and {second.said}"
     assert first.drawn == second.drawn, "another random stream of the host"
@@ -234,7 +235,7 @@ def _elsewhere(old: Any, new: Any, seed: int) -> None:
     )
     first, second = called(old, given), called(new, given)
     if first.error is None:  # what did not work there may work now
-        _same(first, second)
+        same(first, second)
 
 
 def _pretended(old: Any, new: Any, seed: int) -> None:

@@ -24,6 +24,7 @@ from tests.fixes.fuzz import (  # noqa: F401
     idioms_wrappers,
 )
 from tests.fixes.fuzz.comparing import CLOSE, EAGER_IS_KEPT, Promise, compare
+from tests.fixes.fuzz.on_gpu import Pair
 from tests.fixes.fuzz.programs import Text, program
 
 # One program in so many is also compiled, which takes longer than all the rest.
@@ -111,6 +112,19 @@ def _promise(mode: str, names: set[str], unsafe: bool, after: str) -> Promise:
     if names <= EAGER_IS_KEPT:
         return Promise.EAGER
     return Promise.CLOSE if names <= CLOSE | EAGER_IS_KEPT else Promise.RUNS
+
+
+def pairs(rewrite: str, count: int) -> Iterator[Pair]:
+    """The first programs of a rewrite that each mode changes, for :mod:`on_gpu`."""
+    for mode in MODES:
+        texts = {seed: program(rewrite, seed) for seed in range(count)}
+        for seed, after, made in _fixed(texts, mode):
+            names = sorted({name for name, _ in made})
+            unsafe = any(kind == "unsafe" for _, kind in made)
+            promise = _promise(mode, set(names), unsafe, after)
+            if rewrite in names and unsafe == (mode == "unsafe"):
+                before = texts[seed].source
+                yield Pair(rewrite, seed, mode, names, promise.name, before, after)
 
 
 def fixed(rewrite: str, seed: int, mode: str) -> str:
