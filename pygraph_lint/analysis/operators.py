@@ -173,10 +173,19 @@ def compare(
         return _compare_plain(operator, left, right)
     if _gives_a_number(left, right) or _gives_a_number(right, left):
         return v.NUMBER_VALUE
+    left, right = _beside_a_draw(left, right), _beside_a_draw(right, left)
     note_met(state, left_node, left, right)
     note_met(state, right_node, right, left)
     why = left.why if left.is_tensor else right.why
     return _computed("bool", left, right)._replace(why=why)
+
+
+def _beside_a_draw(value: Value, other: Value) -> Value:
+    """What a draw on the host is compared with is a probability, a number, unless it is a tensor
+    for certain.
+    """
+    drawn = other.is_tensor and other.flags & v.RANDOM and other.device == v.ON_HOST
+    return v.NUMBER_VALUE if drawn and value.flags & v.SYMBOL and value.needs else value
 
 
 def _asks_for_other_device(state: State, left: ast.expr, right: ast.expr) -> bool:

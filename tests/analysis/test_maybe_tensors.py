@@ -291,3 +291,34 @@ def test_one_of_several_functions_is_called(
     linked, facts = project(Asked(every=True), **{module: source})
     found = [event.kind for event in confirmed(linked, facts[module])]
     assert [kind.replace("ternary", "if") for kind in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("probability", "expected"),
+    [
+        ("self.layerdrop", ["branch.random-skip"]),
+        ("settings.layerdrop", ["branch.random-skip"]),
+        ("x.mean()", ["branch.if"]),
+    ],
+)
+def test_what_a_draw_is_compared_with_is_a_number(probability: str, expected: list[str]) -> None:
+    use = f"""
+    import torch
+    from m.settings import Settings
+    class M(torch.nn.Module):
+        def __init__(self, settings: Settings):
+            super().__init__()
+            self.layerdrop = settings.layerdrop
+        def forward(self, x: torch.Tensor, settings: Settings):
+            if torch.rand([]) < {probability}:
+                return x
+            return x + 1
+    """
+    other = """
+    class Settings:
+        def __init__(self, layerdrop=0.0):
+            self.layerdrop = layerdrop
+    """
+    linked, facts = project(Asked(every=True), m__settings=other, m__use=use)
+    found = [event.kind for event in confirmed(linked, facts["m.use"])]
+    assert [kind for kind in found if kind.startswith("branch.")] == expected
