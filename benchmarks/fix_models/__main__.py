@@ -1,7 +1,7 @@
 """Copies transformers, fixes the copies, runs models of each, and compares.
 
-Steps: ``fix`` makes the copies (``before``, ``safe``, ``unsafe``, ``safe-preview``,
-``unsafe-preview``) in a folder; ``run`` runs models of each copy; ``report`` writes the table;
+Steps: ``fix`` makes the copies (``before``, ``safe``, ``closed``: safe fixes with assume-closed,
+``unsafe``) in a folder; ``run`` runs models of each copy; ``report`` writes the table;
 ``all`` does everything. Runs that are recorded already are not made again.
 """
 
@@ -23,6 +23,7 @@ from benchmarks.fix_models.copies import BEFORE, PACKAGE, VARIANTS
 from benchmarks.fix_models.models import GRAPHMEND, NAMES
 from benchmarks.fix_models.records import current, digest, named, own_breaks, read
 from benchmarks.fix_models.summary import MODES, left_over, rows, sums
+from benchmarks.slices import commit
 
 SHOWN_VARIANTS = ("safe", "unsafe")
 
@@ -197,7 +198,8 @@ def _report(arguments: argparse.Namespace) -> None:
 
 def _environment() -> dict[str, str]:
     names = ("torch", PACKAGE, "huggingface_hub")
-    return {"python": platform.python_version(), **{name: metadata.version(name) for name in names}}
+    versions = {name: metadata.version(name) for name in names}
+    return {"python": platform.python_version(), **versions, "commit": commit()}
 
 
 def _print(result: dict[str, Any]) -> None:

@@ -18,9 +18,8 @@ BEFORE = "before"
 #: Copy -> options of ``check`` that make it.
 VARIANTS: dict[str, list[str]] = {
     "safe": ["--fix"],
+    "closed": ["--fix"],
     "unsafe": ["--fix", "--unsafe-fixes"],
-    "safe-preview": ["--fix", "--preview"],
-    "unsafe-preview": ["--fix", "--unsafe-fixes", "--preview"],
 }
 
 
@@ -38,7 +37,9 @@ def make(folder: Path, variant: str) -> None:
     if copy.exists():
         shutil.rmtree(copy)
     shutil.copytree(installed(), copy, ignore=shutil.ignore_patterns("__pycache__"))
-    seconds = _check(copy, VARIANTS.get(variant, []))
+    settings = folder / variant / "settings.toml"
+    settings.write_text(f"assume-closed = {str(variant == 'closed').lower()}\n")
+    seconds = _check(copy, [*VARIANTS.get(variant, []), "--config", str(settings)])
     (folder / variant / "seconds.json").write_text(json.dumps(seconds))
     print(f"{variant}: {seconds}", flush=True)
 
