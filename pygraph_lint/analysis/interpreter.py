@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from pygraph_lint.analysis import control_flow, displays, operators, ops, statements, subscripts
@@ -37,10 +38,7 @@ def run_module(module: Module, has_roots: bool) -> None:
 
 def runs_of(module: Module, has_roots: bool, handlers: Handlers) -> Iterator[None]:
     """The same step by step: one function is run at each, and those that it asks for."""
-
-    def run(name: str, node: FunctionNode, owner: str) -> None:
-        run_function(module, name, node, owner, handlers)
-
+    run = partial(run_function, module, handlers=handlers)
     try:
         module.run_first = _by_demand(module, run, methods=False)
         for name, node, owner in module.functions:

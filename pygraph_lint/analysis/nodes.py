@@ -71,14 +71,7 @@ def children(node: ast.AST) -> list[ast.AST]:
 
 def children_but(node: ast.AST, kinds: frozenset[type[ast.AST]]) -> list[ast.AST]:
     """The same without nodes of some kinds."""
-    found: list[ast.AST] = []
-    for name in _FIELDS[node.__class__]:
-        value = getattr(node, name)
-        if value.__class__ is list:
-            found += [each for each in value if each is not None and each.__class__ not in kinds]
-        elif value is not None and value.__class__ not in kinds:
-            found.append(value)
-    return found
+    return [each for each in children(node) if each.__class__ not in kinds]
 
 
 def walk(root: ast.AST) -> list[ast.AST]:

@@ -424,27 +424,38 @@ def compiled_regions(
                 reached.add(target, _in_words(module, root), kind)
     for target, pattern in _named(program, asked.entry_points):
         reached.add(target, f"entry point {pattern}", RegionKind.COMPILED)
-    for module in modules:
-        beside = _is_beside_models(module)
-        for name, facts in module.classes.items():
-            forward = facts.methods.get("forward")
-            gets = program.functions.get(forward or "")
-            if gets is not None and gets.of_modules:  # of a moving average of weights
-                continue
-            if forward is not None and program.is_module(name) and not beside:
-                reached.add(forward, _FORWARD, RegionKind.MODEL)
+    modules = [module for module in modules if not _is_beside_models(module)]
+    for forward in (each for module in modules for each in _forwards(program, module)):
+        reached.add(forward, _FORWARD, RegionKind.MODEL)
     if not asked.every:
         reached.keep_near(_MAX_DEPTH)
+        return reached
+    for name in _guessed(program, modules, reached):
+        reached.add(name, "gets tensors, and may be compiled", RegionKind.MODEL)
+        if not name.rpartition(".")[2].startswith("_"):  # users call it as they like
+            reached.entered.setdefault(name, RegionKind.MODEL)
+    return reached
+
+
+def _forwards(program: Program, module: ModuleFacts) -> Iterator[str]:
+    """The ``forward`` of each model in a file, but not of moving averages of weights."""
+    for name, facts in module.classes.items():
+        forward = facts.methods.get("forward", "")
+        gets = program.functions.get(forward)
+        averages = gets is not None and gets.of_modules
+        if forward and program.is_module(name) and not averages:
+            yield forward
+
+
+def _guessed(program: Program, modules: Iterable[ModuleFacts], reached: Reached) -> Iterator[str]:
+    """The functions that users of a library may compile; ``reached`` grows meanwhile."""
     guesses = Guesses(program)
-    for module in modules if asked.every else ():
-        for name in () if _is_beside_models(module) or _is_of_arrays(module) else module.functions:
+    for module in modules:
+        for name in () if _is_of_arrays(module) else module.functions:
             outer = name.rpartition(".<locals>.")[0]
             inside = outer and (reached.region(outer) or _hands_out(program, outer, name))
             if guesses.may_be_compiled(name, bool(inside)):
-                reached.add(name, "gets tensors, and may be compiled", RegionKind.MODEL)
-                if not name.rpartition(".")[2].startswith("_"):  # users call it as they like
-                    reached.entered.setdefault(name, RegionKind.MODEL)
-    return reached
+                yield name
 
 
 def _is_beside_models(module: ModuleFacts) -> bool:
