@@ -14,7 +14,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import edges
 from pygraph_lint.analysis.call_paths import CallPath
 from pygraph_lint.analysis.events import CONDITIONS
-from pygraph_lint.analysis.guesses import Guesses, may_be_named
+from pygraph_lint.analysis.guesses import Guesses
 from pygraph_lint.analysis.model import (
     KEYWORDED,
     STARRED,
@@ -430,7 +430,7 @@ def compiled_regions(
     if not asked.every:
         reached.keep_near(_MAX_DEPTH)
         return reached
-    for name in _guessed(program, modules, reached):
+    for name in Guesses(program).of(modules, lambda name: reached.kind(name) is not None):
         reached.add(name, "gets tensors, and may be compiled", RegionKind.MODEL)
         if not name.rpartition(".")[2].startswith("_"):  # users call it as they like
             reached.entered.setdefault(name, RegionKind.MODEL)
@@ -447,36 +447,12 @@ def _forwards(program: Program, module: ModuleFacts) -> Iterator[str]:
             yield forward
 
 
-def _guessed(program: Program, modules: Iterable[ModuleFacts], reached: Reached) -> Iterator[str]:
-    """The functions that users of a library may compile; ``reached`` grows meanwhile."""
-    guesses = Guesses(program)
-    for module in modules:
-        for name in () if _is_of_arrays(module) else module.functions:
-            outer = name.rpartition(".<locals>.")[0]
-            inside = outer and (reached.region(outer) or _hands_out(program, outer, name))
-            if guesses.may_be_compiled(name, bool(inside)):
-                yield name
-
-
 def _is_beside_models(module: ModuleFacts) -> bool:
     """Whether a file is one of tests, prepares data, or is run as a command: what it defines is not
     compiled.
     """
     *folders, file = module.module.split(".")
     return module.is_test or file == "__main__" or not _BESIDE_MODELS.isdisjoint(folders)
-
-
-def _is_of_arrays(module: ModuleFacts) -> bool:
-    """Whether a file computes with NumPy, and not with torch."""
-    imported = {target.partition(".")[0] for target in module.bindings.values()}
-    return "torch" not in imported and not imported.isdisjoint(("numpy", "scipy"))
-
-
-def _hands_out(program: Program, outer: str, inner: str) -> bool:
-    """Whether a function that may be called by others names one of its own as a value."""
-    facts = program.functions.get(outer)
-    called = facts is not None and may_be_named(outer)
-    return called and any(call[:2] == ("mention", inner) for call in facts.calls)  # type: ignore[union-attr]
 
 
 def _named(program: Program, patterns: tuple[str, ...]) -> Iterator[tuple[str, str]]:
