@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,13 @@ from pygraph_lint.errors import SourceError
 from pygraph_lint.files import parallel, suppressions
 from pygraph_lint.files.cache import Cache, digest, file_entry
 from pygraph_lint.files.sources import decode, read_bytes, refuse_nul
-from pygraph_lint.findings import Finding
 
 if TYPE_CHECKING:
+    from pygraph_lint.analysis.kept_runs import KeptRuns
     from pygraph_lint.analysis.model import ModuleFacts, Sinks
+from dataclasses import replace
+
+from pygraph_lint.findings import Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,6 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A file to analyse. ``data`` is its text where an editor has another one than the disk."""
-
     relative: str
     module: str
     is_package: bool
@@ -41,6 +42,7 @@ class Task:
     data: bytes | None
     size: int
     beside: tuple[tuple[str, str], ...] = ()  # see `files.project.beside`
+    kept: KeptRuns | None = None  # of a text in an editor
 
 
 def record_key(content: bytes, facts: bool, beside: tuple[tuple[str, str], ...]) -> bytes:
@@ -89,7 +91,8 @@ def analyse(data: bytes, task: Task, sinks: Sinks) -> Record:
         refuse_nul(text)
         if task.facts:
             name, module = task.relative, task.module
-            facts = extract(text, name, module, task.is_package, sinks, task.beside)
+            kept, beside = task.kept, task.beside
+            facts = extract(text, name, module, task.is_package, sinks, kept, beside)
         else:
             parse(text)
     except SourceError as error:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,6 +24,7 @@ from pygraph_lint.records import Outcome, Record, Task, record_key
 from pygraph_lint.rules.catalogue import Rule
 
 if TYPE_CHECKING:
+    from pygraph_lint.analysis.kept_runs import KeptRuns
     from pygraph_lint.analysis.link import Project as Linked
     from pygraph_lint.analysis.model import Beside, ModuleFacts
     from pygraph_lint.rules.reporter import Options
@@ -32,6 +34,8 @@ _WORTH_PROCESSES = 400_000
 _CHUNK = 150_000
 # So few files of a project with so many are checked by reading only a part of it.
 _FEW, _MANY = 20, 400
+# The runs of functions are kept of so many edited files.
+_EDITED = 4
 # A file written this shortly (ns) before it was looked at may change under the same time stamp.
 _RACY = 2_000_000_000
 
@@ -69,6 +73,7 @@ class Project:
         self._unreadable: dict[str, str] = {}
         self._records: dict[str, tuple[bytes, Record]] = {}
         self._loops = LoopBodies(cache, self._text, self._digest, self._overlay.__contains__)
+        self._kept_runs: dict[str, KeptRuns] = {}  # of the files that were edited last
         self._matter: frozenset[str] | None = None
         self._importers: Importers | None = None
         self._methods: dict[bytes, list[str]] = {}  # which files may have methods of a name
@@ -429,8 +434,7 @@ class Project:
         tasks = []
         for name in names:
             module, is_package = self._modules[name]
-            beside = self._beside.get(name)
-            if beside is None:
+            if (beside := self._beside.get(name)) is None:
                 words = self._known[name].words
                 beside = self._beside[name] = project.beside(name, words, *self._places)
             key = record_key(self._known[name].digest, name in matter, beside)
@@ -446,15 +450,33 @@ class Project:
             tasks.append(Task(name, module, is_package, name in matter, data, size, beside))
         if not tasks:
             return
-        jobs = self._jobs if sum(task.size for task in tasks) > _WORTH_PROCESSES else 1
-        parts = parallel.chunks(tasks, lambda task: task.size, _CHUNK)
+        edited = [task for task in tasks if task.data is not None]
+        here, elsewhere = [], tasks
+        if len(edited) <= _EDITED:
+            here = [replace(task, kept=self._runs_of(task.relative)) for task in edited]
+            elsewhere = [task for task in tasks if task.data is None]
+        jobs = self._jobs if sum(task.size for task in elsewhere) > _WORTH_PROCESSES else 1
+        parts = parallel.chunks(elsewhere, lambda task: task.size, _CHUNK)
         given = (records.remember, self._root.base, self._cache, sinks(self._rules))
+        found = [
+            parallel.spread(records.analyse_part, [here], 1, *given),
+            parallel.spread(records.analyse_part, parts, jobs, *given),
+        ]
         done = 0
-        for part in parallel.spread(records.analyse_part, parts, jobs, *given):
+        for part in chain.from_iterable(found):
             for name, key, record in part:
                 self._records[name] = (key, record)
             done += len(part)
             self._progress("reading", done, len(tasks))
+
+    def _runs_of(self, name: str) -> KeptRuns:
+        """What is kept of the runs of an edited file's functions."""
+        from pygraph_lint.analysis.kept_runs import KeptRuns
+
+        self._kept_runs[name] = kept = self._kept_runs.pop(name, None) or KeptRuns()
+        if len(self._kept_runs) > _EDITED:
+            del self._kept_runs[next(iter(self._kept_runs))]
+        return kept
 
 
 # --- what runs in worker processes --------------------------------------------------------------

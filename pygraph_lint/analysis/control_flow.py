@@ -303,6 +303,7 @@ def split_capture(
     facts.calls += [state.calls.pop(key) for key in list(state.calls) if key not in calls]
     why = "captured by torch.cuda.graph"
     state.module.facts.roots.append(Root("function", name, why, node.lineno))
+    state.module.cannot_repeat()
 
 
 def exec_try(state: State, node: ast.Try) -> bool:

@@ -16,6 +16,7 @@ from pygraph_lint.analysis import capture, host_loops, loop_hints
 from pygraph_lint.analysis.events import Event, Span
 from pygraph_lint.analysis.exports import exported, patched
 from pygraph_lint.analysis.interpreter import run_module
+from pygraph_lint.analysis.kept_runs import KeptRuns, WatchedModule
 from pygraph_lint.analysis.loaders import loaders_for_training
 from pygraph_lint.analysis.model import Beside, Call, FileLoops, LoopBody, ModuleFacts, Root, Sinks
 from pygraph_lint.analysis.module import Module
@@ -39,21 +40,26 @@ def extract(
     module: str,
     is_package: bool,
     sinks: Sinks,
+    kept: KeptRuns | None = None,
     beside: Beside = (),
 ) -> ModuleFacts:
     """The facts of one file.
 
     ``text`` is decoded source, ``module`` its dotted name; ``beside`` says what its imports find
-    by another name than they say. Raises SourceError, with a position where there is one, for
-    anything that cannot be parsed.
+    by another name than they say. ``kept`` has what the last text of the
+    file said of its functions, and takes what this one does. Raises SourceError, with a position
+    where there is one, for anything that cannot be parsed.
     """
     with _deep_recursion():
         tree = parse(text, beside)
-        file = Module(tree, path, module, is_package, sinks)
+        kind = Module if kept is None else WatchedModule
+        file = kind(tree, path, module, is_package, sinks)
         file.text = text
         facts = file.facts
         facts.beside = beside
-        run_module(file, "compile" in text or "graph" in text)
+        if kept is not None:
+            kept.take(text, file)
+        run_module(file, "compile" in text or "graph" in text, kept=kept)
         facts.exported = exported(tree) if "__all__" in text else None
         if _REGION.search(text) is not None:
             facts.roots += _marked(text, file)

@@ -14,6 +14,7 @@ from pygraph_lint.analysis.answers import gets_modules, is_memoised, keeps_answe
 from pygraph_lint.analysis.attributes import eval_attribute, eval_constant, eval_name
 from pygraph_lint.analysis.calls import eval_call
 from pygraph_lint.analysis.devices import note_uses
+from pygraph_lint.analysis.kept_runs import KeptRuns
 from pygraph_lint.analysis.model import FunctionFacts, Root
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import FunctionNode
@@ -26,19 +27,30 @@ _MAX_DEMANDS = 8
 _IMPORT_LEVEL = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
-def run_module(module: Module, has_roots: bool) -> None:
+def run_module(module: Module, has_roots: bool, kept: KeptRuns | None = None) -> None:
     """Run every function of a module abstractly, constructors first: they say what objects hold.
 
     ``has_roots`` is whether the module's own statements, where scripts compile and capture, are
-    run too.
+    run too. ``kept`` are runs of functions for an earlier text.
     """
-    for _ in runs_of(module, has_roots, HANDLERS):
+    for _ in runs_of(module, has_roots, HANDLERS, kept):
         pass
 
 
-def runs_of(module: Module, has_roots: bool, handlers: Handlers) -> Iterator[None]:
+def runs_of(
+    module: Module, has_roots: bool, handlers: Handlers, kept: KeptRuns | None = None
+) -> Iterator[None]:
     """The same step by step: one function is run at each, and those that it asks for."""
-    run = partial(run_function, module, handlers=handlers)
+
+    def run(name: str, node: FunctionNode, owner: str) -> None:
+        if name in module.done:
+            return
+        if kept is None:
+            run_function(module, name, node, owner, handlers)
+        else:
+            fresh = partial(run_function, module, name, node, owner, handlers)
+            kept.run(module, (name, node, owner), fresh)
+
     try:
         module.run_first = _by_demand(module, run, methods=False)
         for name, node, owner in module.functions:
@@ -92,6 +104,8 @@ def run_function(
     if name in module.done:
         return
     module.done.add(name)
+    if closure is not None:
+        module.cannot_repeat()
     marks = {item.id for item in node.decorator_list if isinstance(item, ast.Name)}
     bound = bool(owner) and "staticmethod" not in marks
     facts = FunctionFacts(name, owner, node.lineno, parameter_names(node, bound))
@@ -179,6 +193,7 @@ def _read_decorators(module: Module, node: FunctionNode, facts: FunctionFacts) -
         if name in ops.COMPILERS:
             why = f"decorated with {name}"
             module.facts.roots.append(Root("function", facts.name, why, node.lineno))
+            module.cannot_repeat()
         elif name in ops.REGION_ENDS or name == "functools.cached_property":
             facts.ends_region = True  # a cached property runs once, in the lock that breaks
             facts.disabled = name in ops.DISABLERS

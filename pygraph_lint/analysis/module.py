@@ -16,6 +16,7 @@ from pygraph_lint.analysis.model import ClassFacts, ModuleFacts, Sinks
 from pygraph_lint.analysis.names import FunctionNode, Names, imports_of, module_statements
 from pygraph_lint.analysis.nodes import statements, walk
 from pygraph_lint.analysis.values import Value
+from pygraph_lint.analysis.watch import Watch, watched
 
 _LOGGER_MAKERS = ("getLogger", "get_logger", "getChild", "get_dist_logger", "setup_logger")
 _LOGGERS = frozenset(("loguru.logger", "absl.logging"))
@@ -55,6 +56,8 @@ class Module:
         self._collect_values()
         # Runs a function that is not run yet, for what it returns; set by the interpreter.
         self.run_first: Callable[[str], None] | None = None
+        # Sees what the function that is run asks; set where runs are kept.
+        self.watch: Watch | None = None
         self.functions = _disambiguate(list(self._collect(tree.body, name, "")))
         for class_name, node in self.class_nodes.items():
             self._read_class_body(class_name, node)
@@ -109,6 +112,7 @@ class Module:
         name = f"{prefix}.{node.name}"
         if name in self.class_nodes:
             return []
+        self.cannot_repeat()
         self._lineages.clear()
         methods = _disambiguate(list(self._collect([node], prefix, "")))
         self._read_class_body(name, node)
@@ -234,6 +238,7 @@ class Module:
 
     def imports(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
         """What an import statement inside a function binds."""
+        self.cannot_repeat()
         for name, target in imports_of(node, self.name, self.is_package):
             if name != "*":
                 self.facts.inner_imports.add(target)
@@ -255,6 +260,7 @@ class Module:
             known = self._lineages[owner] = [*found.values()]
         return known
 
+    @watched
     def class_attribute(self, owner: str, name: str) -> Value | None:
         """What ``self.name`` is known to hold, from this file alone."""
         for facts in self.lineage(owner):
@@ -263,6 +269,7 @@ class Module:
                 return value
         return None
 
+    @watched
     def is_rebound(self, owner: str, name: str) -> bool:
         """Whether a method other than the constructor binds ``self.name`` to what it computes."""
         return any(name in self._rebound_by(facts.name) for facts in self.lineage(owner))
@@ -289,6 +296,7 @@ class Module:
             )
         return self._rebound[owner]
 
+    @watched
     def is_lasting(self, owner: str) -> bool:
         """Whether a class is one of modules, as far as this file says: other objects may be made
         anew on each call.
@@ -298,6 +306,7 @@ class Module:
         named = any(base.endswith("Module") for base in bases)
         return named or any("forward" in facts.methods for facts in lineage)
 
+    @watched
     def is_unset(self, name: str) -> bool:
         """Whether a function of this file other than a constructor sets an attribute of that name
         to None, or deletes it.
@@ -323,6 +332,13 @@ class Module:
 
     def set_attribute(self, owner: str, name: str, value: Value) -> None:
         """Remember that an attribute may hold ``value``."""
+        if self.watch is None:
+            self.keep_attribute(owner, name, value)
+        else:
+            self.watch.store((owner, name), value, self.keep_attribute)
+
+    def keep_attribute(self, owner: str, name: str, value: Value) -> None:
+        """The same, without telling who watches."""
         facts = self.facts.classes.get(owner)
         if facts is None:
             return
@@ -332,6 +348,7 @@ class Module:
         old = facts.attributes.get(name)
         facts.attributes[name] = value if old is None else v.shallow(v.join(old, value), 2)
 
+    @watched
     def holder_of(self, name: str) -> str:
         """The one class of this file whose objects have an attribute or a property; else empty."""
         found = [
@@ -341,10 +358,12 @@ class Module:
         ]
         return found[0] if len(found) == 1 else ""
 
+    @watched
     def has_method(self, owner: str, name: str) -> bool:
         """Whether a class of this file, or a base in this file, defines the method."""
         return any(name in facts.methods for facts in self.lineage(owner))
 
+    @watched
     def is_kept(self, owner: str, name: str) -> bool:
         """Whether the class, or the nearest base in this file that defines the name, computes it
         once and keeps it.
@@ -352,11 +371,13 @@ class Module:
         defining = next((facts for facts in self.lineage(owner) if name in facts.methods), None)
         return defining is not None and name in defining.kept
 
+    @watched
     def is_property(self, owner: str, name: str) -> bool:
         """Whether reading the attribute calls a method of this file."""
         defining = next((facts for facts in self.lineage(owner) if name in facts.methods), None)
         return defining is not None and name in defining.properties
 
+    @watched
     def is_open(self, owner: str) -> bool:
         """Whether a class has bases outside this file that may add attributes."""
         closed = _CLOSED_BASES | ops.MODULE_BASES
@@ -366,6 +387,7 @@ class Module:
             for base in facts.bases
         )
 
+    @watched
     def layer_names(self, owner: str) -> frozenset[str]:
         """Attributes of a class that hold layers of torch.nn which take one tensor."""
         facts = self.facts.classes.get(owner)
@@ -375,6 +397,7 @@ class Module:
 
     # -- functions
 
+    @watched
     def returned(self, function: str) -> Value | None:
         """What a function of this file returns, which is run first where it was not yet."""
         if function not in self.facts.functions and self.run_first is not None:
@@ -402,6 +425,11 @@ class Module:
             if asked is not None and isinstance(left, ast.Name) and given == [left.id]:
                 found[name] = asked
         return found
+
+    def cannot_repeat(self) -> None:
+        """The function that is run changes more than what attributes hold: its run is not kept."""
+        if self.watch is not None:
+            self.watch.repeatable = False
 
 
 def _at_import(name: str) -> Value:

@@ -140,6 +140,7 @@ def compiled(state: State, name: str, site: CallSite) -> Value:
     if site.named.get("disable", v.UNKNOWN_VALUE).const is True:
         return first
     roots = state.module.facts.roots
+    state.module.cannot_repeat()
     for value in (first, *(first.items or ())):
         if value.flags & v.SYMBOL and value.needs and value.needs[0].kind == "return":
             root = Root("result", value.needs[0].owner, f"passed to {name}", site.node.lineno)
