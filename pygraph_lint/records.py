@@ -84,12 +84,10 @@ def analyse(data: bytes, task: Task, sinks: Sinks) -> Record:
     """What one file's content says, on its own."""
     from pygraph_lint.analysis.extract import extract, parse
 
+    code, facts = "PG002", None
     try:
         text = decode(data).text
-    except SourceError as error:
-        return Record(None, (str(error), "PG002", error.line, error.column), ())
-    facts = None
-    try:
+        code = "PG001"
         refuse_nul(text)
         if task.facts:
             name, module = task.relative, task.module
@@ -98,7 +96,7 @@ def analyse(data: bytes, task: Task, sinks: Sinks) -> Record:
         else:
             parse(text)
     except SourceError as error:
-        return Record(None, (str(error), "PG001", error.line, error.column), ())
+        return Record(None, (str(error), code, error.line, error.column), ())
     return Record(facts, None, suppressions.parse(text))
 
 

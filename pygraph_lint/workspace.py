@@ -26,7 +26,7 @@ from pygraph_lint.rules.catalogue import Rule
 if TYPE_CHECKING:
     from pygraph_lint.analysis.kept_runs import KeptRuns
     from pygraph_lint.analysis.link import Project as Linked
-    from pygraph_lint.analysis.model import ModuleFacts
+    from pygraph_lint.analysis.model import Beside, ModuleFacts
     from pygraph_lint.rules.reporter import Options
 
 # Below this much source, in bytes, starting processes costs more than it saves.
@@ -107,6 +107,7 @@ class Project:
             taken.add(module)
             names[relative] = (module, is_package)
         self._places = project.places({path: name for path, (name, _) in names.items()}), packages
+        self._beside: dict[str, Beside] = {}
         return names
 
     # --- the index: content digests, without reading what has not changed ---
@@ -170,6 +171,7 @@ class Project:
         self._last = None
         self._records.pop(relative, None)
         self._loops.forget(relative)
+        self._beside.pop(relative, None)
         self._said = {asked: said for asked, said in self._said.items() if asked[0] != relative}
         if new is not None:
             self._known[relative] = new
@@ -297,8 +299,7 @@ class Project:
         linked = [name for name in names if name in matter]
         wider = [name for name in map(self.relative, among) if name in matter]
         starts = self._starts(wider or linked, matter, options)
-        needed = () if not linked else matter if starts is None else starts.files
-        self._read_records([*needed, *alone], matter)
+        self._read_records([*(matter if linked and starts is None else linked), *alone], matter)
         outcomes: dict[str, Outcome] = {}
         to_check = []
         for name in names:
@@ -311,8 +312,12 @@ class Project:
             else:
                 to_check.append(name)
         if to_check:
-            check = self._check_linked if starts is None else self._check_part(starts, matter)
-            for name, findings in check(to_check, options):
+            found = (
+                self._check_linked(to_check, options)
+                if starts is None
+                else self._check_part(to_check, options, starts, matter)
+            )
+            for name, findings in found:
                 outcomes[name] = Outcome(findings, self._records[name][1].directives)
                 if starts is not None and len(to_check) == 1:
                     self._kept[name, options] = (self._bases[name], outcomes[name])
@@ -333,44 +338,40 @@ class Project:
         return found if is_part(found.files, matter) else None
 
     def _check_part(
-        self, starts: Starts, matter: frozenset[str]
-    ) -> Callable[[Sequence[str], Options], list[tuple[str, tuple[Finding, ...]]]]:
-        """A function that checks files by reading only what can change their findings."""
+        self, names: Sequence[str], options: Options, starts: Starts, matter: frozenset[str]
+    ) -> list[tuple[str, tuple[Finding, ...]]]:
+        """Check files by reading only what can change their findings."""
         from pygraph_lint.analysis.link import link
 
         paths = {self._modules[name][0]: name for name in matter}
         within = frozenset(self._modules[name][0] for name in starts.files)
+        asked = replace(options.asked, within=within)
+        read = {*starts.files, *starts.callers}
+        for name in names:
+            read |= matter.intersection(self._bases[name].read if name in self._bases else ())
+        while True:
+            self._read_records(sorted(read), matter)
+            facts = self._facts(read)
+            unread = {module: name for module, name in paths.items() if name not in read}
+            left_out = UnreadFiles(unread, self._text, self._said, self._definers)
+            self._progress("checking", 0, len(names))
+            linked = link(facts.values(), asked, left_out, self._loops.of)
+            self._loops.keep()
+            self._progress("checking", 0, len(names))
+            _remember_check(facts, linked, self._rules, options)
+            found = _check_names(names)
+            if not linked.missing:
+                self._last = (facts, linked, self._rules, options)
+                digests = {name: self._known[name].digest for name in read}
+                basis = Basis(matter, starts, digests, left_out)
+                self._bases.update(dict.fromkeys(names, basis))
+                return found
+            read |= {paths[module] for module in linked.missing}
 
-        def check(names: Sequence[str], options: Options) -> list[tuple[str, tuple[Finding, ...]]]:
-            read = {*starts.files, *starts.callers}
-            for name in names:
-                read |= matter.intersection(self._bases[name].read if name in self._bases else ())
-            while True:
-                self._read_records(sorted(read), matter)
-                facts = {
-                    name: record.facts
-                    for name in sorted(read)
-                    if (record := self._records[name][1]).facts is not None
-                }
-                unread = {module: name for module, name in paths.items() if name not in read}
-                asked = replace(options.asked, within=within)
-                left_out = UnreadFiles(unread, self._text, self._said, self._definers)
-                self._progress("checking", 0, len(names))
-                linked = link(facts.values(), asked, left_out, self._loops.of)
-                self._loops.keep()
-                self._progress("checking", 0, len(names))
-                _remember_check(facts, linked, self._rules, options)
-                found = _check_names(names)
-                missing = {paths[module] for module in linked.missing}
-                if not missing:
-                    self._last = (facts, linked, self._rules, options)
-                    digests = {name: self._known[name].digest for name in read}
-                    basis = Basis(matter, starts, digests, left_out)
-                    self._bases.update(dict.fromkeys(names, basis))
-                    return found
-                read |= missing
-
-        return check
+    def _facts(self, names: Iterable[str]) -> dict[str, ModuleFacts]:
+        """The facts of those of some files that were read, in order of their paths."""
+        records = ((name, self._records[name][1].facts) for name in sorted(names))
+        return {name: facts for name, facts in records if facts is not None}
 
     def _definers(self, method: str) -> Sequence[str]:
         """The files that may have a method of a name."""
@@ -420,8 +421,7 @@ class Project:
     def _link_all(self, options: Options) -> _Given:
         from pygraph_lint.analysis.link import link
 
-        records = {name: record.facts for name, (_, record) in sorted(self._records.items())}
-        facts = {name: held for name, held in records.items() if held is not None}
+        facts = self._facts(self._records)
         linked = link(facts.values(), options.asked, bodies_of=self._loops.of, before=self._linked)
         self._linked = linked
         self._loops.keep()
@@ -434,7 +434,9 @@ class Project:
         tasks = []
         for name in names:
             module, is_package = self._modules[name]
-            beside = project.beside(name, self._known[name].words, *self._places)
+            if (beside := self._beside.get(name)) is None:
+                words = self._known[name].words
+                beside = self._beside[name] = project.beside(name, words, *self._places)
             key = record_key(self._known[name].digest, name in matter, beside)
             held = self._records.get(name)
             if held is not None and held[0] == key:
@@ -453,8 +455,7 @@ class Project:
         if len(edited) <= _EDITED:
             here = [replace(task, kept=self._runs_of(task.relative)) for task in edited]
             elsewhere = [task for task in tasks if task.data is None]
-        total = sum(task.size for task in elsewhere)
-        jobs = self._jobs if total > _WORTH_PROCESSES else 1
+        jobs = self._jobs if sum(task.size for task in elsewhere) > _WORTH_PROCESSES else 1
         parts = parallel.chunks(elsewhere, lambda task: task.size, _CHUNK)
         given = (records.remember, self._root.base, self._cache, sinks(self._rules))
         found = [

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from pygraph_lint.analysis.flow import ENTRY, dominators, immediate_dominators, solve
-from pygraph_lint.analysis.nodes import EXPRESSIONS, children_but, dotted, parents_below, walk
+from pygraph_lint.analysis.nodes import dotted, parents_below, walk
 from pygraph_lint.analysis.statement_graph import (
     FUNCTIONS,
     BindingKind,
@@ -29,18 +29,19 @@ NodeT = TypeVar("NodeT", bound=ast.AST)
 class ScopeFlow:
     """Reaching definitions and dominators of one function, lambda or module body.
 
-    A set of definitions is a bit set: bit i stands for ``definitions[i]``.
+    A set of definitions is a bit set: bit i stands for ``definitions[i]``. ``shared`` are the names
+    that the scope itself declares global or nonlocal.
     """
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, shared: frozenset[str]) -> None:
         self.scope = scope
+        self.shared = shared
         self.flow = StatementGraph(scope)
         self.definitions: list[Definition] = []
         self._of_name: dict[str, int] = {}
         self._generated: list[list[int]] = []
         for step in self.flow.steps:
             self._generated.append([self._add(each) for each in step.definitions])
-        self.shared = _declared(scope)  # names declared global or nonlocal
         unbound = 0
         for name in list(self._of_name):
             own = all(each.name != name for each in self.flow.steps[ENTRY].definitions)
@@ -129,9 +130,6 @@ class FileDefinitions:
     @cached_property
     def functions(self) -> Sequence[ast.FunctionDef | ast.AsyncFunctionDef]:
         """The functions that have a name, in the order of ``nodes``."""
-        plain, others = self.of_kind(ast.FunctionDef), self.of_kind(ast.AsyncFunctionDef)
-        if not others:
-            return plain
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
         return [node for node in self.nodes if isinstance(node, kinds)]
 
@@ -199,7 +197,9 @@ class FileDefinitions:
     def flow(self, scope: Scope) -> ScopeFlow:
         """The control flow of a scope."""
         if scope not in self._flows:
-            self._flows[scope] = ScopeFlow(scope)
+            own = (each for each in self.declarations if self.scope(each) is scope)
+            shared = frozenset(name for each in own for name in each.names)
+            self._flows[scope] = ScopeFlow(scope, shared)
         return self._flows[scope]
 
     def only(self, name: ast.Name) -> Definition | None:
@@ -290,19 +290,6 @@ class FileDefinitions:
     def declarations(self) -> list[ast.Global | ast.Nonlocal]:
         """The statements that declare names global or nonlocal."""
         return [*self.of_kind(ast.Global), *self.of_kind(ast.Nonlocal)]
-
-
-def _declared(scope: Scope) -> frozenset[str]:
-    """The names a function itself declares global or nonlocal."""
-    found: set[str] = set()
-    stack: list[ast.AST] = [] if isinstance(scope, ast.Lambda) else [*scope.body]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, (ast.Global, ast.Nonlocal)):
-            found.update(node.names)
-        elif not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-            stack += children_but(node, EXPRESSIONS)
-    return frozenset(found)
 
 
 def _inside(function: Function, child: ast.AST) -> bool:

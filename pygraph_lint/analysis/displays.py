@@ -8,6 +8,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import note_formatted
 from pygraph_lint.analysis.binding import assign
 from pygraph_lint.analysis.conditions import narrow, truth
+from pygraph_lint.analysis.nodes import walk
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.statement_graph import parameters
 from pygraph_lint.analysis.transfer.containers import merged, with_entry
@@ -108,8 +109,5 @@ def eval_yield(state: State, node: ast.Yield | ast.YieldFrom) -> Value:
 
 def names_of(target: ast.expr) -> list[str]:
     """The names that an assignment to ``target`` binds."""
-    if isinstance(target, ast.Name):
-        return [target.id]
-    if isinstance(target, (ast.Tuple, ast.List)):
-        return [name for element in target.elts for name in names_of(element)]
-    return names_of(target.value) if isinstance(target, ast.Starred) else []
+    names = (each for each in walk(target) if isinstance(each, ast.Name))
+    return [each.id for each in names if isinstance(each.ctx, ast.Store)]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pygraph_lint.analysis.model import ModuleFacts
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import module_statements
-from pygraph_lint.analysis.nodes import is_constant, statements, walk
+from pygraph_lint.analysis.nodes import is_constant, walk
 
 # Behind the end of a line: that is looked for faster than the beginning of one.
 _ASSIGNED_THROUGH_A_DOT = re.compile(r"\n[ \t]*(?!self\b|cls\b)[A-Za-z_]\w*\.[\w.]+[ \t]*=(?!=)")
@@ -53,12 +53,11 @@ def _of_torch(file: Module, node: ast.expr) -> str:
 
 def _assigned_through_names(text: str, file: Module) -> Iterable[str]:
     """What is assigned to through such a name."""
-    by_call = "setattr(" in text
-    if not by_call and _ASSIGNED_THROUGH_A_DOT.search(f"\n{text}") is None:
+    if "setattr(" not in text and _ASSIGNED_THROUGH_A_DOT.search(f"\n{text}") is None:
         return ()
     found: set[str] = set()
     names = file.names
-    for node in file.nodes if by_call else _bound(file.tree):
+    for node in file.nodes:
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             found.add(names.resolve(node) or "")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -67,15 +66,6 @@ def _assigned_through_names(text: str, file: Module) -> Iterable[str]:
                 holder = names.resolve(node.args[0])
                 found.add(f"{holder}.{named.value}" if holder else "")
     return found - {""}
-
-
-def _bound(tree: ast.Module) -> Iterator[ast.AST]:
-    """The nodes of what statements bind or delete."""
-    for node in statements(tree.body):
-        bound = [getattr(node, name, None) for name in ("target", "optional_vars")]
-        for target in (*getattr(node, "targets", ()), *bound):
-            if target is not None:
-                yield from walk(target)
 
 
 def exported(tree: ast.Module) -> tuple[str, ...] | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+
 from pygraph_lint.analysis.call_graph import edges
-from pygraph_lint.analysis.model import FunctionFacts
+from pygraph_lint.analysis.model import FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.passed_on import PassedOn
 from pygraph_lint.analysis.program import Program
 
@@ -27,7 +29,18 @@ class Guesses:
         self._passed_on = PassedOn(program)
         self._uses_files: dict[tuple[str, int], bool] = {}  # by function and number of calls
 
-    def may_be_compiled(self, name: str, inside: bool) -> bool:
+    def of(self, modules: Iterable[ModuleFacts], in_region: Callable[[str], bool]) -> Iterator[str]:
+        """Those of some files; ``in_region`` says of a function whether it is in a region, which
+        may be so because of one that was given before.
+        """
+        for module in modules:
+            for name in () if _is_of_arrays(module) else module.functions:
+                outer = name.rpartition(".<locals>.")[0]
+                inside = outer and (in_region(outer) or _hands_out(self._program, outer, name))
+                if self._may_be_compiled(name, bool(inside)):
+                    yield name
+
+    def _may_be_compiled(self, name: str, inside: bool) -> bool:
         """``inside``: it is a function in another one that is a region, or gives it away."""
         function = self._program.functions[name]
         made_once = name.endswith(".__init__") and self._program.is_module(function.owner)
@@ -35,7 +48,7 @@ class Guesses:
             bool(function.owner) and self._program.drives_training(function.owner)
         )
         return (
-            (inside or may_be_named(name))
+            (inside or _may_be_named(name))
             and not (made_once or trains or function.registered or _sets_up(function))
             and (self._passed_on.takes_tensors(function) or self._is_of_module(function))
             and not self._works_with_files(name, _MAX_CALLS)
@@ -67,7 +80,20 @@ def _sets_up(function: FunctionFacts) -> bool:
     return made and not function.parameters
 
 
-def may_be_named(name: str) -> bool:
+def _is_of_arrays(module: ModuleFacts) -> bool:
+    """Whether a file computes with NumPy, and not with torch."""
+    imported = {target.partition(".")[0] for target in module.bindings.values()}
+    return "torch" not in imported and not imported.isdisjoint(("numpy", "scipy"))
+
+
+def _hands_out(program: Program, outer: str, inner: str) -> bool:
+    """Whether a function that may be called by others names one of its own as a value."""
+    facts = program.functions.get(outer)
+    called = facts is not None and _may_be_named(outer)
+    return called and any(call[:2] == ("mention", inner) for call in facts.calls)  # type: ignore[union-attr]
+
+
+def _may_be_named(name: str) -> bool:
     """Whether a function is one that others call by its name, and not only to set things up."""
     last = name.rpartition(".")[2]
     if "<locals>" in name or last.startswith("__"):

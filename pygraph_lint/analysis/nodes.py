@@ -54,7 +54,6 @@ _BLOCK_FIELDS = {
 _SCOPES: frozenset[type[ast.AST]] = frozenset(
     (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 )
-EXPRESSIONS = frozenset(ast.expr.__subclasses__())
 
 
 def children(node: ast.AST) -> list[ast.AST]:
@@ -71,40 +70,17 @@ def children(node: ast.AST) -> list[ast.AST]:
 
 def children_but(node: ast.AST, kinds: frozenset[type[ast.AST]]) -> list[ast.AST]:
     """The same without nodes of some kinds."""
-    found: list[ast.AST] = []
-    for name in _FIELDS[node.__class__]:
-        value = getattr(node, name)
-        if value.__class__ is list:
-            found += [each for each in value if each is not None and each.__class__ not in kinds]
-        elif value is not None and value.__class__ not in kinds:
-            found.append(value)
-    return found
+    return [each for each in children(node) if each.__class__ not in kinds]
 
 
 def walk(root: ast.AST) -> list[ast.AST]:
     """A node and all below it, nearest first, without operators and contexts: what ``ast.walk``
-    gives, in a fifth of the time.
+    gives, in half of the time.
     """
     found = [root]
-    add = found.append
     for node in found:
-        kind = node.__class__
-        if kind is ast.Name or kind is ast.Constant:
-            continue
-        if kind is ast.Attribute:
-            add(node.value)  # type: ignore[attr-defined]
-            continue
-        if kind is ast.Call:
-            add(node.func)  # type: ignore[attr-defined]
-            found += node.args  # type: ignore[attr-defined]
-            found += node.keywords  # type: ignore[attr-defined]
-            continue
-        for name in _FIELDS[kind]:
-            value = getattr(node, name)
-            if value.__class__ is list:
-                found += value if name not in _WITH_GAPS else filter(None, value)
-            elif value is not None:
-                add(value)
+        if node.__class__ is not ast.Name and node.__class__ is not ast.Constant:
+            found += children(node)
     return found
 
 
@@ -151,27 +127,10 @@ def parents_below(root: ast.AST) -> dict[ast.AST, ast.AST]:
     """The parent of each node below another one, in the order of ``walk``."""
     found: dict[ast.AST, ast.AST] = {}
     front = [root]
-    add = front.append
     for node in front:
-        kind = node.__class__
-        if kind is ast.Name or kind is ast.Constant:
-            continue
-        if kind is ast.Attribute:
-            value = node.value  # type: ignore[attr-defined]
-            found[value] = node
-            add(value)
-            continue
-        for name in _FIELDS[kind]:
-            value = getattr(node, name)
-            if value.__class__ is not list:
-                if value is not None:
-                    found[value] = node
-                    add(value)
-                continue
-            for each in value:
-                if each is not None:
-                    found[each] = node
-                    add(each)
+        for child in children(node):
+            found[child] = node
+            front.append(child)
     return found
 
 
@@ -196,11 +155,7 @@ def statements_by_depth(body: Iterable[ast.stmt]) -> list[ast.AST]:
 
 def span_of(node: ast.AST) -> Span:
     """The node's range, columns in UTF-8 bytes."""
-    # As a plain tuple is made: without the call that NamedTuple puts before it.
-    return tuple.__new__(
-        Span,
-        (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset),  # type: ignore[attr-defined]
-    )
+    return span_to(node, node)
 
 
 def span_to(start: ast.AST, end: ast.AST) -> Span:

@@ -44,7 +44,6 @@ BY_AXES = "is indexed by several axes"
 _BINDING_NOTHING = frozenset(ast.expr.__subclasses__()) - {
     *(ast.Name, ast.NamedExpr, ast.Tuple, ast.List, ast.Starred),
 }
-_WITH_VALUE = (ast.Assign, ast.Expr, ast.Return)
 _MADE_ON_HOST = frozenset(f"torch.{name}" for name in ops.FACTORIES | ops.FROM_DATA)
 _COMPREHENSIONS = frozenset((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
 _TELLING = frozenset((ast.Assign, ast.Attribute, ast.Call, ast.Subscript))
@@ -261,16 +260,7 @@ def assigned_names(function: ast.AST) -> set[str]:
     stack: list[ast.AST] = list(getattr(function, "body", []))
     while stack:
         node = stack.pop()
-        if node.__class__ in _WITH_VALUE:
-            value = node.value
-            if value is not None and value.__class__ not in _BINDING_NOTHING:
-                stack.append(value)
-            for target in getattr(node, "targets", ()):
-                if target.__class__ is ast.Name:
-                    found.add(target.id)
-                elif target.__class__ not in _BINDING_NOTHING:
-                    stack.append(target)
-        elif isinstance(node, ast.Name):
+        if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Store):
                 found.add(node.id)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

@@ -14,7 +14,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import edges
 from pygraph_lint.analysis.call_paths import CallPath
 from pygraph_lint.analysis.events import CONDITIONS
-from pygraph_lint.analysis.guesses import Guesses, may_be_named
+from pygraph_lint.analysis.guesses import Guesses
 from pygraph_lint.analysis.model import (
     KEYWORDED,
     STARRED,
@@ -424,27 +424,27 @@ def compiled_regions(
                 reached.add(target, _in_words(module, root), kind)
     for target, pattern in _named(program, asked.entry_points):
         reached.add(target, f"entry point {pattern}", RegionKind.COMPILED)
-    for module in modules:
-        beside = _is_beside_models(module)
-        for name, facts in module.classes.items():
-            forward = facts.methods.get("forward")
-            gets = program.functions.get(forward or "")
-            if gets is not None and gets.of_modules:  # of a moving average of weights
-                continue
-            if forward is not None and program.is_module(name) and not beside:
-                reached.add(forward, _FORWARD, RegionKind.MODEL)
+    modules = [module for module in modules if not _is_beside_models(module)]
+    for forward in (each for module in modules for each in _forwards(program, module)):
+        reached.add(forward, _FORWARD, RegionKind.MODEL)
     if not asked.every:
         reached.keep_near(_MAX_DEPTH)
-    guesses = Guesses(program)
-    for module in modules if asked.every else ():
-        for name in () if _is_beside_models(module) or _is_of_arrays(module) else module.functions:
-            outer = name.rpartition(".<locals>.")[0]
-            inside = outer and (reached.region(outer) or _hands_out(program, outer, name))
-            if guesses.may_be_compiled(name, bool(inside)):
-                reached.add(name, "gets tensors, and may be compiled", RegionKind.MODEL)
-                if not name.rpartition(".")[2].startswith("_"):  # users call it as they like
-                    reached.entered.setdefault(name, RegionKind.MODEL)
+        return reached
+    for name in Guesses(program).of(modules, lambda name: reached.kind(name) is not None):
+        reached.add(name, "gets tensors, and may be compiled", RegionKind.MODEL)
+        if not name.rpartition(".")[2].startswith("_"):  # users call it as they like
+            reached.entered.setdefault(name, RegionKind.MODEL)
     return reached
+
+
+def _forwards(program: Program, module: ModuleFacts) -> Iterator[str]:
+    """The ``forward`` of each model in a file, but not of moving averages of weights."""
+    for name, facts in module.classes.items():
+        forward = facts.methods.get("forward", "")
+        gets = program.functions.get(forward)
+        averages = gets is not None and gets.of_modules
+        if forward and program.is_module(name) and not averages:
+            yield forward
 
 
 def _is_beside_models(module: ModuleFacts) -> bool:
@@ -453,19 +453,6 @@ def _is_beside_models(module: ModuleFacts) -> bool:
     """
     *folders, file = module.module.split(".")
     return module.is_test or file == "__main__" or not _BESIDE_MODELS.isdisjoint(folders)
-
-
-def _is_of_arrays(module: ModuleFacts) -> bool:
-    """Whether a file computes with NumPy, and not with torch."""
-    imported = {target.partition(".")[0] for target in module.bindings.values()}
-    return "torch" not in imported and not imported.isdisjoint(("numpy", "scipy"))
-
-
-def _hands_out(program: Program, outer: str, inner: str) -> bool:
-    """Whether a function that may be called by others names one of its own as a value."""
-    facts = program.functions.get(outer)
-    called = facts is not None and may_be_named(outer)
-    return called and any(call[:2] == ("mention", inner) for call in facts.calls)  # type: ignore[union-attr]
 
 
 def _named(program: Program, patterns: tuple[str, ...]) -> Iterator[tuple[str, str]]:

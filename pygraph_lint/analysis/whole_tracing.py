@@ -26,13 +26,6 @@ _EXPORTING = frozenset(
         *("export_for_inference", "aot_export_module", "aot_export_joint_simple"),
     )
 )
-_ASKING = re.compile(rf"\b(?:{'|'.join(sorted(_SETTINGS))})\b")
-_NAMED = re.compile(rf"\b(?:{'|'.join(sorted(_EXPORTING))})\b")
-# What a text has one of that has one of the packages: plain words are looked for faster.
-_PARTS_OF_PACKAGES = (
-    *("torch.export", "torch._export", "torch.onnx", "torch._dynamo", "torch._functorch"),
-    "from torch import",
-)
 _PACKAGES = re.compile(r"\btorch\.(?:_?export|onnx|_dynamo|_functorch)|\bfrom torch import")
 
 
@@ -40,10 +33,9 @@ def traces_whole(text: str, file: Module) -> bool:
     """Whether some code of a file may be traced as a whole. Of a scripted function that calls
     nothing but torch, only that function is.
     """
-    asks = any(each in text for each in _SETTINGS) and _ASKING.search(text) is not None
+    asks = any(each in text for each in _SETTINGS)
     scripts = "jit.script" in text or "from torch.jit" in text
-    exports = "export" in text and any(each in text for each in _PARTS_OF_PACKAGES)
-    exports = exports and all(each.search(text) for each in (_NAMED, _PACKAGES))
+    exports = "export" in text and _PACKAGES.search(text) is not None
     nodes = file.nodes if asks or scripts or exports else []
     return (
         (asks and any(map(_asks_for_it, nodes)))

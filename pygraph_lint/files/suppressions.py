@@ -73,19 +73,7 @@ def parse(text: str, every: bool = False) -> tuple[Directive, ...]:
     """
     if not every and not _may_concern(text):
         return ()
-    comments: list[tuple[int, int, str, bool]] = []
-    logical: list[tuple[int, int]] = []
-    start = 0
-    for token in _tokens(text):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            alone = not start and not token.line[:column].strip()
-            comments.append((row, column, token.string, alone))
-        elif token.type == tokenize.NEWLINE:
-            logical.append((start, token.start[0]))
-            start = 0
-        elif token.type not in _LAYOUT and not start:
-            start = token.start[0]
+    comments, logical, _ = _scanned(text)
     found = []
     for row, column, comment, alone in comments:
         if not _is_named(comment):
@@ -111,6 +99,31 @@ def _is_named(text: str) -> bool:
 
 
 _LAYOUT = {tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER, tokenize.ENCODING}
+
+
+def _scanned(
+    text: str,
+) -> tuple[list[tuple[int, int, str, bool]], list[tuple[int, int]], set[int]]:
+    """The comments of a text, each with its place and whether it stands alone, the first and last
+    rows of logical lines, and the rows whose end can carry a comment.
+    """
+    comments: list[tuple[int, int, str, bool]] = []
+    logical: list[tuple[int, int]] = []
+    free: set[int] = set()
+    start = 0
+    for token in _tokens(text):
+        row, column = token.start
+        if token.type in (tokenize.NEWLINE, tokenize.NL, tokenize.COMMENT):
+            free.add(row)
+        if token.type == tokenize.COMMENT:
+            alone = not start and not token.line[:column].strip()
+            comments.append((row, column, token.string, alone))
+        elif token.type == tokenize.NEWLINE:
+            logical.append((start, row))
+            start = 0
+        elif token.type not in _LAYOUT and not start:
+            start = row
+    return comments, logical, free
 
 
 def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
@@ -288,17 +301,6 @@ def _ends_of_logical_lines(text: str) -> dict[int, int]:
     """For each row of code, the row whose end can carry a comment for it: its own, or its logical
     line's last.
     """
-    ends: dict[int, int] = {}
-    free: set[int] = set()
-    start = 0
-    for token in _tokens(text):
-        if token.type in (tokenize.NEWLINE, tokenize.NL, tokenize.COMMENT):
-            free.add(token.start[0])
-        if token.type == tokenize.NEWLINE:
-            end = token.start[0]
-            for row in range(start, end + 1):
-                ends[row] = row if row in free else end
-            start = 0
-        elif token.type not in _LAYOUT and token.type != tokenize.COMMENT and not start:
-            start = token.start[0]
-    return ends
+    _, logical, free = _scanned(text)
+    rows = ((row, last) for first, last in logical for row in range(first, last + 1))
+    return {row: row if row in free else last for row, last in rows}

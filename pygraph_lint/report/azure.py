@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from pygraph_lint.report import Report, message, shown_path
 
-
-def _property(text: str) -> str:
-    text = _data(text).replace(";", "%3B")
-    return text.replace("]", "%5D")
-
-
-def _data(text: str) -> str:
-    return text.replace("%", "%AZP25").replace("\r", "%0D").replace("\n", "%0A")
+_DATA = str.maketrans({"%": "%AZP25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY = _DATA | str.maketrans({";": "%3B", "]": "%5D"})
 
 
 def render(report: Report) -> str:
@@ -19,9 +13,10 @@ def render(report: Report) -> str:
     lines = []
     for finding in report.findings:
         place = finding.location
-        where = f"sourcepath={_property(shown_path(finding.filename))};linenumber={place.file_line}"
+        path = shown_path(finding.filename).translate(_PROPERTY)
+        where = f"sourcepath={path};linenumber={place.file_line}"
         if place.cell is None:
             where += f";columnnumber={place.column}"
-        said = _data(message(finding))
+        said = message(finding).translate(_DATA)
         lines.append(f"##vso[task.logissue type=error;{where};code={finding.code};]{said}\n")
     return "".join(lines)

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from pygraph_lint.report import Report, shown_path
 
-
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY = _DATA | str.maketrans({":": "%3A", ",": "%2C"})
 
 
 def render(report: Report) -> str:
@@ -18,10 +13,10 @@ def render(report: Report) -> str:
     lines = []
     for finding in report.findings:
         start, end = finding.location, finding.end_location
-        where = f"file={_property(finding.filename)},line={start.file_line}"
+        where = f"file={finding.filename.translate(_PROPERTY)},line={start.file_line}"
         if start.cell is None:
             where += f",col={start.column},endLine={end.row},endColumn={end.column}"
-        said = f"{shown_path(finding.filename)}:{start}: {finding.code} "
-        title = _property(f"pygraph-lint ({finding.code})")
-        lines.append(f"::error title={title},{where}::{_data(said + finding.message)}\n")
+        said = f"{shown_path(finding.filename)}:{start}: {finding.code} {finding.message}"
+        title = f"pygraph-lint ({finding.code})".translate(_PROPERTY)
+        lines.append(f"::error title={title},{where}::{said.translate(_DATA)}\n")
     return "".join(lines)

@@ -118,15 +118,9 @@ class Actions:
         workspace = self._server.client_capabilities.workspace
         capable = workspace.workspace_edit if workspace is not None else None
         if capable is None or not capable.document_changes:
-            return types.WorkspaceEdit(changes={one.uri: one.edits for one in made})
-        return types.WorkspaceEdit(
-            document_changes=[
-                types.TextDocumentEdit(
-                    types.OptionalVersionedTextDocumentIdentifier(one.uri, one.version), one.edits
-                )
-                for one in made
-            ]
-        )
+            changes: dict[str, Any] = {one.text_document.uri: one.edits for one in made}
+            return types.WorkspaceEdit(changes=changes)
+        return types.WorkspaceEdit(document_changes=made)
 
 
 def _wanted(kind: str, only: Sequence[types.CodeActionKind | str] | None) -> bool:

@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +32,6 @@ _CRASHES = 2
 # A notification of this server alone: what a trace says of the lines of a text.
 MARKS = "pygraph-lint/trace"
 SETTINGS_FILES = ("pyproject.toml", "pygraph-lint.toml", ".gitignore")
-
-
-@dataclass(frozen=True)
-class Known:
-    """What the worker said of one version of a file."""
-
-    serial: int
-    rows: tuple[m.Row, ...]
 
 
 def _signatures(folders: Sequence[Path]) -> dict[Path, int]:
@@ -110,7 +101,7 @@ class Front(LanguageServer):
         self.worker = Supervisor(self._hear, self._started, self._ended)
         self.folders: list[Path] = []
         self.options: dict[str, Any] = {}
-        self.known: dict[Path, Known] = {}
+        self.known: dict[Path, m.Found] = {}  # what the worker said last of each file
         self.lenses: dict[Path, tuple[m.Lens, ...]] = {}
         self._published: dict[Path, set[str]] = {}
         self._marked: set[Path] = set()
@@ -234,7 +225,7 @@ class Front(LanguageServer):
         document = self.files.at(found.path)
         if document is None or document.serial != found.serial:
             return
-        self.known[found.path] = Known(found.serial, found.rows)
+        self.known[found.path] = found
         self._publish(document, found.rows)
         self._fresh.setdefault(found.path, asyncio.Event()).set()
         self.progress_bar.end()

@@ -40,8 +40,8 @@ class Traced:
 @dataclass(frozen=True, slots=True)
 class Row:
     """A finding as an editor shows it. ``severity`` is ``error``, ``warning``, ``information`` or
-    ``hint``. ``fixable`` says that some rewrite serves the rule; ``source`` names who says so: the
-    linter, or a trace.
+    ``hint``; ``about`` are the paragraphs of Markdown that a hover shows. ``fixable`` says that
+    some rewrite serves the rule; ``source`` names who says so: the linter, or a trace.
     """
 
     code: str
@@ -51,12 +51,7 @@ class Row:
     end: Place
     severity: str
     url: str = ""
-    call_path: tuple[str, ...] = ()
-    evidence: tuple[str, ...] = ()
-    only_if: str = ""
-    impact: tuple[str, ...] = ()
-    by_hand: str = ""
-    page: str = ""
+    about: tuple[str, ...] = ()
     fixable: bool = False
     unused: bool = False
     source: str = LINTER
@@ -69,8 +64,7 @@ class Offer:
 
     applicability: str
     message: str
-    reason: str = ""
-    edits: tuple[TextEdit, ...] = ()
+    edits: tuple[TextEdit, ...]
 
 
 @dataclass(frozen=True, slots=True)

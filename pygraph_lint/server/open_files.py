@@ -45,9 +45,8 @@ class OpenFiles:
         if path is None:
             return None
         self._by_uri[item.uri] = path
-        return self._keep(
-            File(item.uri, path, item.text, item.version, self._next(), self.encoding)
-        )
+        made = File(item.uri, path, item.text, item.version, self._next(), self.encoding)
+        return self._keep(made)
 
     def changed(
         self, given: types.VersionedTextDocumentIdentifier, changes: Sequence[Change]
@@ -57,9 +56,7 @@ class OpenFiles:
         if not isinstance(old, File):
             return None
         text = changed(old.text, changes, self.encoding)
-        return self._keep(
-            File(given.uri, old.path, text, given.version, self._next(), self.encoding)
-        )
+        return self._keep(replace(old, text=text, version=given.version, serial=self._next()))
 
     def closed(self, uri: str) -> Open | None:
         """A file or notebook was closed; gives what it was."""

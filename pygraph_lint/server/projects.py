@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pygraph_lint.editor import OpenProject
@@ -19,6 +20,8 @@ from pygraph_lint.server import traces
 from pygraph_lint.server.differences import difference
 from pygraph_lint.server.messages import Offer, Place, Row, Setup, TextEdit
 from pygraph_lint.server.traces import Seen, with_trace
+
+_HEADING = re.compile(r"^## ", re.MULTILINE)
 
 
 class Folder:
@@ -100,12 +103,7 @@ class Folder:
             end=_place(finding.end_location),
             severity=_severity(finding),
             url=rule.url if rule is not None else "",
-            call_path=finding.region.call_path if finding.region is not None else (),
-            evidence=finding.evidence,
-            only_if=in_words(finding.only_if),
-            impact=tuple(consequences_in_words(finding.consequences)),
-            by_hand=rule.advice_for(finding.event) if rule is not None else "",
-            page=_explained(rule) if rule is not None else "",
+            about=tuple(_about(finding, rule)),
             fixable=finding.fix is not None or (rule is not None and rule.fix != "none"),
             unused=finding.code == "PG003",
         )
@@ -188,9 +186,19 @@ def _severity(finding: Finding) -> str:
     return "information" if finding.preview else "warning"
 
 
-def _explained(rule: Rule) -> str:
-    """What a rule's page says before its examples."""
-    return rule.prose.partition("## Bad")[0].strip()
+def _about(finding: Finding, rule: Rule | None) -> Iterator[str]:
+    """What is known of a finding, and what its rule's page says before the examples."""
+    if finding.region is not None:
+        yield "Region: " + ", ".join(finding.region.call_path)
+    if finding.evidence:
+        yield "Because:\n" + "\n".join(f"- {said}" for said in finding.evidence)
+    if finding.only_if:
+        yield f"Only if: {in_words(finding.only_if)}"
+    impact = consequences_in_words(finding.consequences)
+    if impact:
+        yield "Impact: " + "; ".join(impact)
+    if rule is not None:
+        yield _HEADING.sub("#### ", rule.prose.partition("## Bad")[0].strip())
 
 
 def _offer(fix: Fix) -> Offer:
@@ -198,4 +206,4 @@ def _offer(fix: Fix) -> Offer:
         TextEdit(_place(edit.location), _place(edit.end_location), edit.content)
         for edit in fix.edits
     )
-    return Offer(fix.applicability, fix.message, fix.reason, edits)
+    return Offer(fix.applicability, fix.message, edits)

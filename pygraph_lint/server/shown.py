@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from lsprotocol import types
@@ -10,7 +9,6 @@ from lsprotocol import types
 from pygraph_lint.server.messages import Place, Row
 from pygraph_lint.server.texts import Open
 
-_HEADING = re.compile(r"^## ", re.MULTILINE)
 _SEVERITIES = {
     "error": types.DiagnosticSeverity.Error,
     "warning": types.DiagnosticSeverity.Warning,
@@ -75,18 +73,6 @@ def hover(rows: Iterable[tuple[int, Row]]) -> str:
 def _about(row: Row) -> str:
     title = f"[{row.code}]({row.url})" if row.url else row.code
     lines = [f"**{title}** `{row.name}`: {row.message}"]
-    if row.call_path:
-        lines.append("Region: " + ", ".join(row.call_path))
-    if row.evidence:
-        lines.append("Because:\n" + "\n".join(f"- {said}" for said in row.evidence))
-    if row.only_if:
-        lines.append(f"Only if: {row.only_if}")
-    if row.impact:
-        lines.append("Impact: " + "; ".join(row.impact))
     if row.traced is not None:
         lines.append("Trace: " + ", ".join(filter(None, (row.traced.status, row.traced.said))))
-    if row.by_hand and not row.page:
-        lines.append(f"What to do: {row.by_hand}")
-    if row.page:
-        lines.append(_HEADING.sub("#### ", row.page))
-    return "\n\n".join(lines)
+    return "\n\n".join((*lines, *row.about))

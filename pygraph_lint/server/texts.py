@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from lsprotocol import types
@@ -22,14 +21,6 @@ from pygraph_lint.server.documents import Encoding, Lines
 from pygraph_lint.server.messages import Place, TextEdit
 
 
-class Edited(NamedTuple):
-    """The changes of one of the editor's texts."""
-
-    uri: str
-    version: int | None
-    edits: list[types.TextEdit]
-
-
 def path_of(uri: str) -> Path | None:
     """The file that a URI names; None where it is none on the disk."""
     if urlsplit(uri).scheme != "file":
@@ -38,43 +29,38 @@ def path_of(uri: str) -> Path | None:
     return Path(name) if name else None
 
 
+@dataclass(frozen=True)
 class File:
     """One version of an open file. ``serial`` is never used twice, unlike the editor's version."""
 
-    def __init__(
-        self, uri: str, path: Path, text: str, version: int | None, serial: int, encoding: Encoding
-    ) -> None:
-        self.path = path
-        self.serial = serial
-        self.text = text
-        self._uri = uri
-        self._version = version
-        self._encoding = encoding
+    uri: str
+    path: Path
+    text: str
+    version: int | None
+    serial: int
+    encoding: Encoding
 
     @cached_property
     def lines(self) -> Lines:
         """The text by lines."""
-        return Lines(self.text, self._encoding)
+        return Lines(self.text, self.encoding)
 
     @property
     def parts(self) -> list[tuple[str, int | None]]:
         """The editor's texts that this is made of, each with its version."""
-        return [(self._uri, self._version)]
+        return [(self.uri, self.version)]
 
     def range(self, start: Place, end: Place) -> tuple[str, types.Range]:
         """Where two places of the text are for the editor."""
-        return self._uri, self.lines.range(start, end)
+        return self.uri, self.lines.range(start, end)
 
     def place(self, uri: str, position: types.Position) -> Place:
         """Where a position of the editor is in the text."""
         return self.lines.place(position)
 
-    def edited(self, edits: Sequence[TextEdit]) -> list[Edited]:
+    def edited(self, edits: Sequence[TextEdit]) -> list[types.TextDocumentEdit]:
         """What the editor has to change for some edits of the text."""
-        made = [
-            types.TextEdit(self.lines.range(edit.start, edit.end), edit.content) for edit in edits
-        ]
-        return [Edited(self._uri, self._version, made)]
+        return [_edited(self.uri, self.version, self.lines, edits)]
 
 
 @dataclass(frozen=True)
@@ -128,7 +114,7 @@ class Notebook:
             above += 2 + cell.text.count("\n") if cell.code else 0
         return (1, 1)
 
-    def edited(self, edits: Sequence[TextEdit]) -> list[Edited]:
+    def edited(self, edits: Sequence[TextEdit]) -> list[types.TextDocumentEdit]:
         """As of ``File``; nothing where the cells could not be told apart afterwards."""
         program = _with_edits(self.text, edits)
         try:
@@ -139,12 +125,18 @@ class Notebook:
         for (number, old), new in zip(self._code, texts, strict=True):
             if new != old:
                 cell, lines = self.cells[number - 1], Lines(old, self._encoding)
-                changes = [
-                    types.TextEdit(lines.range(edit.start, edit.end), edit.content)
-                    for edit in difference(old, new)
-                ]
-                made.append(Edited(cell.uri, cell.version, changes))
+                made.append(_edited(cell.uri, cell.version, lines, difference(old, new)))
         return made
+
+
+def _edited(
+    uri: str, version: int | None, lines: Lines, edits: Iterable[TextEdit]
+) -> types.TextDocumentEdit:
+    """The changes of one of the editor's texts."""
+    changes = [types.TextEdit(lines.range(edit.start, edit.end), edit.content) for edit in edits]
+    return types.TextDocumentEdit(
+        types.OptionalVersionedTextDocumentIdentifier(uri, version), changes
+    )
 
 
 def _with_edits(text: str, edits: Iterable[TextEdit]) -> str:

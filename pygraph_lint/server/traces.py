@@ -120,7 +120,7 @@ def _row(place: Place, rules: Mapping[str, Rule]) -> Row:
         start=(place.lines[0], 1),
         end=(place.lines[1], 1),
         severity="warning" if place.status == MISSED else "information",
-        by_hand=todo,
+        about=(f"What to do: {todo}",) if todo else (),
         source=SOURCE,
         traced=Traced(place.status, _how_often(place)),
     )

@@ -66,7 +66,6 @@ class Region:
     frame: Frame
     compile_id: str
     calls: int
-    host_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +151,7 @@ def _trace(path: Path, document: dict[str, Any]) -> Trace:
         files={str(file): dict(row) for file, row in document["files"].items()},
         events=[_event(row) for row in document["events"]],
         regions=[
-            Region(_frame(row), row["compile_id"] or "", int(row["calls"]), float(row["host_s"]))
+            Region(_frame(row), row["compile_id"] or "", int(row["calls"]))
             for row in document["regions"]
         ],
         compilations=[

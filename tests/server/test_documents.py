@@ -101,7 +101,8 @@ def test_edits_of_a_notebook_leave_magics_alone() -> None:
     rows = book.text.split("\n")
     row = rows.index("import torch") + 1
     [edited] = book.edited([TextEdit((row, 1), (row, 7), "import os, ")])
-    assert (edited.uri, edited.version) == ("cell:1", 1)
+    changed_text = edited.text_document
+    assert (changed_text.uri, changed_text.version) == ("cell:1", 1)
     text = book.cells[1].text
     for edit in edited.edits:
         change = types.TextDocumentContentChangePartial(edit.range, edit.new_text)
