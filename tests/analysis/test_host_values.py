@@ -248,3 +248,25 @@ def test_what_has_to_be_known_cannot_be_one_graph(line: str, whole: str) -> None
     found = lint_text(source + f"        {line}\n")
     said = [(each.consequences["compile"], each.consequences["fullgraph"]) for each in found]
     assert said == [("break", whole)]
+
+
+@pytest.mark.parametrize(
+    ("calls", "waits"),
+    [
+        ("cut(x, torch.arange(9))", "no"),
+        ("cut(x, x.sum(-1).cpu()) + cut(x, mask=torch.arange(9))", "no"),
+        ("cut(x, torch.arange(9)) + cut(x, x.sum(-1))", "yes"),
+        ("cut(x, x.sum(-1))", "yes"),
+        ("cut(x, others)", "yes"),
+        ("handed(x, torch.arange(9))", "no"),
+        ("handed(x, x)", "yes"),
+    ],
+)
+def test_what_every_call_passes_from_the_host_is_not_waited_for(calls: str, waits: str) -> None:
+    source = HEAD + "def cut(x, mask):\n    return x * mask.sum().item()\n"
+    source += "def handed(x, mask):\n    return cut(x, mask)\nclass M(nn.Module):\n"
+    source += f"    def forward(self, x: torch.Tensor, others):\n        return {calls}\n"
+    found = [each for each in lint_text(source) if each.code == "PG201"]
+    assert [(each.consequences["compile"], each.consequences["sync"]) for each in found] == [
+        ("break", waits)
+    ]
