@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked
 from tests.analysis.programs import project
 
 LENGTHS = """
@@ -81,3 +82,31 @@ def test_a_number_by_default_is_one_where_no_call_says_more(default: str, report
     linked, facts = project(m=SMOOTHED.format(default))
     found = [event.span.line for _, event in linked.loop_events(facts["m"])]
     assert (14 in found) is reported
+
+
+@pytest.mark.parametrize(
+    ("read", "reported"),
+    [
+        ("penalty.item()", True),
+        ("model.factor.item()", True),
+        ("made(batch).item()", True),
+        ("model.penalty.factor.item()", False),
+        ("model.penalty.factor.data.item()", False),
+        ("model.schema.item().size", False),
+        ("model.part.sum().item()", True),
+    ],
+)
+def test_what_an_object_of_an_object_holds_may_be_anywhere(read: str, reported: bool) -> None:
+    source = f"""
+        import torch
+        def train(model, loader, optimizer, penalty, made):
+            for batch in loader:
+                loss = model(batch.cuda(non_blocking=True)).sum()
+                loss.backward()
+                optimizer.step()
+                kept = {read}
+    """
+    for asked, expected in ((NOTHING_ASKED, reported), (Asked(every=True), True)):
+        linked, facts = project(asked, m=source)
+        found = [event.span.line for _, event in linked.loop_events(facts["m"])]
+        assert (8 in found) is expected
