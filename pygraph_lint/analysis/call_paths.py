@@ -182,11 +182,10 @@ class CallPaths:
         if kind is not RegionKind.MODEL:
             return True
         outside = self.calls.outside(function)
-        called = bool(calls or outside)
         others = [each for each in tests if not usual.named(each)]
-        if may_leave_out(facts, others, called):
-            return True
-        return any(
+        if not calls and not outside:
+            return may_leave_out(facts, others)
+        return not others or any(
             may_pass(facts, call, tests, self.proof.is_tensor, self.proof.holds) for call in outside
         )
 

@@ -29,6 +29,7 @@ class Need(NamedTuple):
     of whatever object of settings has them),
     ``called`` (some call in a region runs a function), ``every`` (whatever gets tensors is asked
     for: nothing shows that it happens in usual use), ``omitted`` (some call leaves it out),
+    ``away`` (some call passes a tensor that is not on the host: else an event is about one of it),
     ``any`` (all of one of the ``choices`` hold), ``not`` (all of none of them); ``owner`` is the
     qualified name of the function or class, ``name`` the parameter, the attribute or the module
     (empty for ``return``).

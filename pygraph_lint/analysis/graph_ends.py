@@ -27,7 +27,7 @@ _Place = tuple[str, str]
 
 def _breaks(event: Event) -> bool:
     """Whether an event breaks the graph, whoever calls the function."""
-    if event.needs:
+    if any(need.kind != "away" for need in event.needs):  # it breaks for a host tensor, too
         return False
     named = event.kind == "call" and event.subject.startswith(BREAKING_CALLS)
     return named or event.kind in BREAKING_EVENTS

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import cached_property
 
+from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import EVERY, Need, Needs
 from pygraph_lint.analysis.loop_calls import is_moving, moves_to_device
-from pygraph_lint.analysis.nodes import parents_below
+from pygraph_lint.analysis.nodes import last_part, parents_below
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.values import Value
 
@@ -29,6 +30,7 @@ Further = list[ast.AST] | Meets
 _BUILTINS = ("builtins.", "math.", "numpy.")
 _OPERATIONS = ("torch.", "einops.")
 _PAIRED = ("builtins.zip", "builtins.enumerate")
+_JOINING = frozenset(("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack"))
 _UNPACKED = (ast.Tuple, ast.List, ast.Starred)
 
 
@@ -41,6 +43,7 @@ class HostUses:
         self._state = state
         self._parents = parents_below(ast.Module(list(state.body.statements), []))
         self.conditions: set[Needs] = set()
+        self._doubtful = False  # whether something seems to be on a device that cannot be
 
     @cached_property
     def _names(self) -> dict[str, list[ast.Name]]:
@@ -76,7 +79,7 @@ class HostUses:
         """Whether the tensor of an expression, or what is computed from it, meets the device, as
         far as this file shows. Where it is not seen to, any of ``conditions`` is enough.
         """
-        self.conditions = set()
+        self.conditions, self._doubtful = set(), False
         front: list[tuple[ast.AST, bool]] = [(made, True)]
         seen: set[tuple[ast.AST, bool]] = set()
         found = Meets.NEVER
@@ -91,7 +94,9 @@ class HostUses:
             handler = _STEPS.get(parent.__class__) if node in self._own else None
             further = handler(self, parent, node) if handler is not None else Meets.PERHAPS
             if isinstance(further, list):
-                front += [(each, only_host and not self._is_rebound(each)) for each in further]
+                for each in further:
+                    rebound = not self._doubtful and self._is_rebound(each)
+                    front.append((each, only_host and not rebound))
                 continue
             if further is Meets.SEEN and (only_host or self._is_move(parent)):
                 return Meets.SEEN
@@ -99,7 +104,7 @@ class HostUses:
             call = self._parents.get(parent) if isinstance(parent, ast.keyword) else parent
             if isinstance(call, ast.Call):
                 front.append((call, False))
-        return found
+        return Meets.PERHAPS if self._doubtful else found
 
     def _is_move(self, node: ast.AST | None) -> bool:
         """Whether a call, or that of a method, says that it moves what it gets to a device."""
@@ -149,7 +154,7 @@ class HostUses:
         if value is None or value.kinds & v.INSTANCE:  # a distribution, say
             return Meets.PERHAPS
         if self._is_value_far(value, False):
-            return Meets.SEEN
+            return [node] if self._doubtful else Meets.SEEN
         if self._is_value_far(value, True):
             return Meets.PERHAPS
         return [node] if _holds_tensor(value) else []
@@ -183,7 +188,20 @@ class HostUses:
     def _combined(self, parent: ast.AST, node: ast.AST) -> Further:
         others = [each for each in ast.iter_child_nodes(parent) if isinstance(each, ast.expr)]
         far = any(each is not node and self._is_far(each, unknown=False) for each in others)
-        return Meets.SEEN if far else [parent]
+        return self._beside(parent, node) if far else [parent]
+
+    def _beside(self, parent: ast.AST, node: ast.AST) -> Further:
+        """Where a tensor goes that an operation gets with one of the device: one by element takes a
+        number of the host, but nothing with axes, and one that joins takes none. Then neither is on
+        a device.
+        """
+        by = last_part(parent.func) if isinstance(parent, ast.Call) else "add"
+        value = self._value(node)
+        shaped = by in ops.BY_ELEMENT and value is not None and value.ndim > 0
+        if not shaped and by not in _JOINING:
+            return Meets.SEEN
+        self._doubtful = True
+        return [parent]
 
     def _assigned(self, parent: ast.AST, node: ast.AST) -> Further:
         value = getattr(parent, "value", None)
@@ -240,9 +258,9 @@ class HostUses:
     def _applied(self, call: ast.Call, node: ast.AST) -> Further:
         """Where what an operation gives goes: of several tensors all have to be on the host."""
         given = [*call.args, *(item.value for item in call.keywords)]
-        if any(each is not node and self._is_far(each, unknown=False) for each in given):
-            return Meets.SEEN
-        return self._result(call)
+        far = any(each is not node and self._is_far(each, unknown=False) for each in given)
+        further = Meets.SEEN if far else self._result(call)
+        return self._beside(call, node) if further is Meets.SEEN else further
 
     def _passed(self, parent: ast.Call, node: ast.AST) -> Further:
         name = self._state.qualified(parent.func) or ""
@@ -263,7 +281,7 @@ class HostUses:
         if self._is_value_far(value, True):
             seen = value.kinds == v.TENSOR and self._is_value_far(value, False)
             sizes = isinstance(node, ast.Starred)
-            return Meets.SEEN if seen and not sizes else Meets.PERHAPS
+            return self._beside(parent, node) if seen and not sizes else Meets.PERHAPS
         if value.kinds == v.TENSOR:
             return self._applied(parent, node)
         return Meets.PERHAPS  # what it is put into may be stacked and copied as a whole

@@ -10,6 +10,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import EVERY, Event, Need, Needs
 from pygraph_lint.analysis.loop_calls import (
     PREPARING,
+    PRESUMED,
     cost,
     is_batch,
     is_read,
@@ -236,6 +237,8 @@ class Costs:
             value = self.values.of(receiver)
             if method == "item" and self._may_be_on_device(receiver, value):
                 value = shown(value)
+                if value == PRESUMED and self._is_of_objects(node, receiver):
+                    value = value._replace(needs=(*value.needs, EVERY))
             open_ = bool(value.kinds & v.UNKNOWN) and not is_batch(value)
             if method == "cpu" and open_:  # nobody copies to the host what may be there
                 yield cost("loop.read", node, f".{method}()")
@@ -376,6 +379,13 @@ class Costs:
                 return False
             node = node.func if isinstance(node, ast.Call) else node.value
         return bool(value.kinds & v.UNKNOWN)
+
+    def _is_of_objects(self, item: ast.Call, receiver: ast.expr) -> bool:
+        """Whether an object that another one has holds this, wherever that is, or what ``item``
+        gives is no number: ``self.penalty.factor.item()``, ``schema.item().size``.
+        """
+        parent = self.values.queries.parent(item)
+        return isinstance(parent, ast.Attribute) or (dotted(receiver) or "").count(".") > 1
 
     def _origin(self, node: ast.expr) -> ast.expr | None:
         """The expression that a name stands for."""

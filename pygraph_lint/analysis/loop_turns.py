@@ -17,7 +17,7 @@ from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.messages import begins_with_warning
 from pygraph_lint.analysis.nodes import dotted, walk
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind
-from pygraph_lint.analysis.usual_tests import is_unusual
+from pygraph_lint.analysis.usual_tests import STEP, is_unusual
 
 
 def run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -196,9 +196,7 @@ _RARE = re.compile(
 
 
 _ENDS_EPISODE = re.compile(r"(is_|episode_|env_)?(done|terminated|truncated|terminal)")
-_COUNTERS = re.compile(
-    r"i|ni|idx|index|(?!max_|num_|n_|total_)(\w+_)?(step|iter|itr|iteration|batch_(i|idx|index|id|nb))"
-)
+_COUNTERS = re.compile(rf"i|ni|idx|index|(?!max_|num_|n_|total_){STEP}")
 _FIRST_STEPS = 10
 
 

@@ -1,8 +1,10 @@
-"""Functions that run once, or now and then, by their names: they set up, load, save or export."""
+"""Functions that run once, or now and then: they set up, load, save or export, by their names."""
 
 from __future__ import annotations
 
 import re
+
+from pygraph_lint.analysis.model import FunctionFacts
 
 _IN_LOOPS = re.compile(
     r"(^|_)(lazy|initiali[sz]e|setup|set_up|connect|register_\w+|checkpoint)(_|$)"
@@ -21,6 +23,9 @@ def once_in_loops(function: str) -> bool:
     return _IN_LOOPS.search(function.rpartition(".")[2]) is not None
 
 
-def once_in_models(function: str) -> bool:
-    """Whether a function that a model's forward leads to does not run on every call."""
-    return _IN_MODELS.search(function.rpartition(".")[2]) is not None
+def once_in_models(function: FunctionFacts) -> bool:
+    """Whether a function that a model's forward leads to does not run on every call of compiled
+    code: what waits for something else is not compiled.
+    """
+    sleeps = any(event.subject == "time.sleep" for event in function.events)
+    return sleeps or _IN_MODELS.search(function.name.rpartition(".")[2]) is not None

@@ -166,26 +166,24 @@ def compare(
         membership(state, operator, left_node, left, right_node, right)
         return v.NUMBER_VALUE
     for one, other in ((left, right), (right, left)):
-        drawn = one.kinds == v.NUMBER and one.flags & v.RANDOM
-        if drawn and (other.needs or not other.is_tensor):
+        if one.flags & v.RANDOM and one.kinds == v.NUMBER and (other.needs or not other.is_tensor):
             return one
+        if one.flags & v.RANDOM and one.device == v.ON_HOST and _is_kept_elsewhere(other):
+            return one._replace(dtype="bool")  # a rate
     if not (left.kinds | right.kinds) & v.TENSOR:
         return _compare_plain(operator, left, right)
     if _gives_a_number(left, right) or _gives_a_number(right, left):
         return v.NUMBER_VALUE
-    left, right = _beside_a_draw(left, right), _beside_a_draw(right, left)
     note_met(state, left_node, left, right)
     note_met(state, right_node, right, left)
     why = left.why if left.is_tensor else right.why
     return _computed("bool", left, right)._replace(why=why)
 
 
-def _beside_a_draw(value: Value, other: Value) -> Value:
-    """What a draw on the host is compared with is a probability, a number, unless it is a tensor
-    for certain.
-    """
-    drawn = other.is_tensor and other.flags & v.RANDOM and other.device == v.ON_HOST
-    return v.NUMBER_VALUE if drawn and value.flags & v.SYMBOL and value.needs else value
+def _is_kept_elsewhere(value: Value) -> bool:
+    """Whether a value is an attribute of which only another file says what it is."""
+    need = value.needs[0] if value.kinds & v.UNKNOWN and value.needs else None
+    return need is not None and need.kind == "attr"
 
 
 def _asks_for_other_device(state: State, left: ast.expr, right: ast.expr) -> bool:

@@ -36,14 +36,14 @@ def may_be(value: Value | None, test: Test, outcome: bool) -> bool:
     return True
 
 
-def may_leave_out(facts: FunctionFacts, tests: Iterable[Tested], called: bool) -> bool:
-    """Whether tests of parameters may come out as said for who passes no options. An input that is
-    None by default is passed, unless the function is ``called`` and no call passes it.
+def may_leave_out(facts: FunctionFacts, tests: Iterable[Tested]) -> bool:
+    """Whether tests of parameters may come out as said for who passes no options, but inputs that
+    are None by default.
     """
     defaults = dict(facts.defaults)
     values = ((defaults.get(name), test, outcome) for name, test, outcome in tests)
     return all(
-        may_be(None if value == v.NONE_VALUE and not called else value, test, outcome)
+        may_be(None if value == v.NONE_VALUE else value, test, outcome)
         for value, test, outcome in values
     )
 

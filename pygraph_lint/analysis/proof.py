@@ -144,7 +144,8 @@ def _can_return(proof: Proof, need: Need) -> bool:
 
 def _is_open(proof: Proof, need: Need) -> bool:
     """Whether at some call of a function that a training loop makes nothing is known of an
-    argument; with no name: the project does not have the function.
+    argument, or no call and no default says what it is; with no name: the project does not have
+    the function.
     """
     facts = proof.program.functions.get(need.owner)
     if not need.name:
@@ -158,7 +159,8 @@ def _is_open(proof: Proof, need: Need) -> bool:
         given = handed_on(passed(facts, need.name, call))
         if given is not None and proof.holds(Need("open", given.owner, given.name)):
             return True
-    return not calls
+    plain = dict(facts.defaults).get(need.name, v.UNKNOWN_VALUE).kinds & (v.NUMBER | v.TEXT)
+    return not calls and not (plain and proof.usual is not None)
 
 
 def _may_say(proof: Proof, need: Need) -> bool:
@@ -351,7 +353,10 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     ),
     "open": _is_open,
     "omitted": lambda proof, need: some_omits(proof.program.functions, proof.paths.callers, need),
-    "away": lambda proof, need: not all_on_host(proof.program.functions, proof.paths.callers, need),
+    "away": lambda proof, need: (
+        (proof.usual is None and not proof.of_loops)
+        or not all_on_host(proof.program.functions, proof.paths.callers, need)
+    ),
     "passed": _is_passed,
     "presumed": lambda proof, need: proof.of_loops,  # of unknown origin: it is on the device
 }

@@ -233,7 +233,7 @@ class Reached:
         """Whether what is only believed to be compiled is not, or does not run on every call."""
         if facts.on_host:
             return True
-        once = not self.every and once_in_models(facts.name)
+        once = not self.every and once_in_models(facts)
         return bool(step.parent) and (facts.uses_files or once)
 
     def keep_near(self, most: int) -> None:
@@ -369,7 +369,7 @@ def _leads_to(facts: FunctionFacts) -> tuple[object, ...]:
     value = facts.returns
     given = (value.const, value.cls, value.kinds) if value is not None else ()
     out = facts.ends_region, facts.disabled, facts.only_itself, facts.kept_out, facts.wraps
-    return *out, facts.decorators, given
+    return *out, once_in_models(facts), facts.decorators, given
 
 
 def _in_short(calls: Sequence[tuple[Call, Sequence[str]]]) -> list[tuple[object, ...]]:

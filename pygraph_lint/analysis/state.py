@@ -207,6 +207,9 @@ class State:
         if about is not None:
             if about.needs:
                 needs = needs + about.needs
+            home = about.home
+            if home is not None and home.kind == "param" and about.device != v.ON_HOST:
+                needs = (*needs, Need("away", home.owner, home.name.partition("|")[0]))
             if about.why:
                 evidence = (about.why,)
         if not evidence and kind in _EVIDENT:

@@ -7,8 +7,9 @@ import re
 
 from pygraph_lint.analysis.nodes import compared, dotted, walk, without_not
 
-# Names of counters of steps.
-_COUNTER = re.compile(r"(\w+_)?(step|iter|itr|iteration|epoch|batch_(i|idx|index|id|nb))s?")
+STEP = r"(\w+_)?(step|iter|itr|iteration|batch_(i|idx|index|id|nb))"
+"""What the number of a step is called."""
+_COUNTER = re.compile(rf"({STEP}|(\w+_)?epoch)s?")
 
 
 def is_unusual(test: ast.expr, holds: bool) -> bool:

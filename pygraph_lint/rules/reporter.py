@@ -177,8 +177,11 @@ class Reporter:
             if by_hand and not (_matters_in_capture(rule) and event.waits):
                 continue
             key = (rule.code, event.span.line, event.span.column)
-            if key in found or not all(self.project.confirmed(need) for need in event.needs):
+            missing = [need for need in event.needs if not self.project.confirmed(need)]
+            if key in found or any(need.kind != "away" for need in missing):
                 continue
+            if missing:  # every caller passes a tensor of the host
+                event = event._replace(notes=(*event.notes, ("lives", "host")))
             if region is not None and any(need.kind == "may" for need in event.needs):
                 region = self.project.region(region.function, event.needs) or region
             finding = self.finding(facts, event, rule, region)

@@ -11,7 +11,9 @@ from pygraph_lint.analysis.model import FileLoops, ModuleFacts, Sinks
 from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked
 
 DEVICE = '\nDEVICE = "cuda"\n'
-SINKS = Sinks(frozenset(("print", "time.time")), ("random.",), frozenset(("backward",)))
+SINKS = Sinks(
+    frozenset(("print", "time.time", "time.sleep")), ("random.",), frozenset(("backward",))
+)
 
 
 def project(

@@ -227,3 +227,29 @@ def test_what_stands_beside_a_loop_over_batches_runs_once_per_pass(
     assert ("loop.read" in found) is reported
     linked, facts = project(Asked(every=True), m=PASS.replace("for x in self.dataloader:", loop))
     assert "loop.read" in [event.kind for _, event in linked.loop_events(facts["m"])]
+
+
+@pytest.mark.parametrize(
+    ("call", "reported"),
+    [
+        ("self.forward(x, features_only=True)", False),
+        ("self(x, True)", False),
+        ("self(x, features_only=others)", True),
+        ("self(x)", True),
+        ("x", True),  # nothing calls forward: users do
+    ],
+)
+def test_a_forward_that_the_project_calls_gets_what_it_passes(call: str, reported: bool) -> None:
+    source = f"""
+        import torch
+        class Encoder(torch.nn.Module):
+            def forward(self, x: torch.Tensor, features_only=False):
+                if features_only:
+                    return x
+                return x.item()
+            def features(self, x, others):
+                return {call}
+    """
+    assert kinds(source) == ["sync.item"] * reported
+    linked, facts = project(Asked(every=True), m=source)
+    assert [event.kind for event in confirmed(linked, facts["m"])] == ["sync.item"]

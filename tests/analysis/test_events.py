@@ -85,10 +85,10 @@ SEEN = [
     ("return F.one_hot(x.long())", ["shape.one-hot"]),
     ("return torch.arange(x.max(), device=x.device)", ["shape.from-value"]),
     ("return x[: x.argmax()]", ["shape.from-value"]),
-    ("return x + torch.arange(3)", ["host.factory"]),
+    ("return x[torch.arange(3)]", ["host.moved", "host.factory"]),
     ("return torch.zeros(3).to(x.device)", ["host.factory-moved"]),
     ("return x * torch.tensor(2.0)", ["host.scalar-tensor"]),
-    ("return x + torch.tensor([1.0, 2.0])", ["host.data-tensor"]),
+    ("return x[torch.tensor([1, 2])]", ["host.moved", "host.data-tensor"]),
     ("return x[[0, 1]]", ["host.index-list"]),
     ("m = torch.zeros(3)\nm = m + 1\nreturn m.cuda() + x", ["host.factory", "host.moved"]),
     ("x.requires_grad = True", ["effect.requires-grad"]),
@@ -177,9 +177,9 @@ def test_a_name_is_what_it_is_bound_to() -> None:
         class M(t.nn.Module):
             def forward(self, x: t.Tensor, print):
                 print(x)
-                return make(3) + x
+                return x[make(3)]
     """
-    assert kinds(source) == ["host.factory"]
+    assert "host.factory" in kinds(source)
 
 
 def test_a_number_that_numpy_made_before_is_known() -> None:

@@ -59,12 +59,12 @@ def test_what_never_meets_the_device_is_not_reported(body: str) -> None:
         "return x + others(steps=torch.arange(3)).cuda()",
         "steps = torch.arange(3)\nreturn steps.view(3, 1).type(x.type())",
         "rows = torch.zeros(3)\nfor i in range(3):\n    rows[i], _ = x.max(0)\nreturn rows",
-        "return x + torch.arange(3) * 2",
-        "steps = torch.arange(3)\nsteps = steps.view(-1, 1)\nreturn torch.cat([x, steps])",
-        "table = torch.zeros(3, 3)\nfor row in table:\n    x = x + row\nreturn x",
         "table = torch.zeros(3)\ntable[0] = x.sum()\nreturn table.tolist()",
         "kept = {}\nkept['a'] = torch.arange(3)\nreturn x[kept['a']]",
         "for a, steps in zip(x, torch.arange(3)):\n    x = x + a[steps]\nreturn x",
+        "steps = torch.arange(3)\nsteps = steps + others.long() + x.long()\nreturn x[steps]",
+        "return x + torch.rand(()) * 2",
+        "steps = torch.stack([torch.arange(3), others.first()])\nreturn steps.to(x.device)",
     ],
 )
 def test_what_meets_the_device_is_reported(body: str) -> None:
@@ -84,6 +84,11 @@ def test_what_meets_the_device_is_reported(body: str) -> None:
         "mask = torch.zeros(3)\nif self.training:\n    mask = torch.ones(3, device=x.device)\n"
         "return x * mask",
         "sizes = torch.arange(1, 3)\nreturn x.expand(*sizes)",
+        # No operator takes them together with tensors of a device.
+        "return x + torch.arange(3) * 2",
+        "steps = torch.arange(3)\nsteps = steps.view(-1, 1)\nreturn torch.cat([x, steps])",
+        "table = torch.zeros(3, 3)\nfor row in table:\n    x = x + row\nreturn x",
+        "return x.maximum(torch.arange(3))",
     ],
 )
 def test_what_may_meet_the_device_is_reported_where_all_is_asked_for(body: str) -> None:

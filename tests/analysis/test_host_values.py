@@ -8,7 +8,7 @@ from pygraph_lint.analysis.regions import Asked
 from tests.analysis.programs import confirmed, forward, kinds, project
 from tests.rules.conftest import lint_text
 
-HEAD = "import numpy as np\nimport torch\nfrom torch import nn\n"
+HEAD = "import numpy as np\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
 
 
 def claims(body: str) -> list[tuple[str, str, str]]:
@@ -40,6 +40,58 @@ WAITS = [
 @pytest.mark.parametrize(("body", "code", "waits"), WAITS, ids=[body for body, _, _ in WAITS])
 def test_only_values_of_the_device_are_waited_for(body: str, code: str, waits: str) -> None:
     assert claims(body) == [(code, "break", waits)]
+
+
+@pytest.mark.parametrize(
+    ("body", "waits"),
+    [
+        ("marks = torch.arange(9).expand(x.shape[0], x.sum())\nreturn marks.tolist()", "no"),
+        ("marks = F.pad(torch.arange(9), (0, x.shape[0], x))\nreturn marks.tolist()", "no"),
+        ("marks = F.pad(x, (0, x.shape[0]))\nreturn marks.tolist()", "yes"),
+    ],
+)
+def test_sizes_do_not_say_where_a_tensor_is(body: str, waits: str) -> None:
+    assert claims(body)[-1] == ("PG203", "break", waits)
+
+
+RATE = """
+class Settings:
+    def __init__(self, rate{0}):
+        self.rate = rate
+
+class Model(nn.Module):
+    def __init__(self, settings: Settings):
+        super().__init__()
+        self.rate = settings.rate
+
+    def forward(self, x):
+        if torch.rand([]) < self.rate{1}:
+            return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "more", "waits"),
+    [("=0.0", "", "no"), (": float | torch.Tensor", "", "no"), ("=0.0", " + x.mean()", "yes")],
+)
+def test_a_number_does_not_say_where_what_it_meets_is(default: str, more: str, waits: str) -> None:
+    found = lint_text(HEAD + RATE.format(default, more))
+    assert [each.consequences["sync"] for each in found if not each.code.startswith("PG1")] == [
+        waits
+    ]
+
+
+def test_the_rate_of_a_draw_is_a_number() -> None:
+    base = "import torch\nclass Base(torch.nn.Module):\n    def __init__(self, rate):\n"
+    base += "        super().__init__()\n        self.rate = rate\n"
+    source = "import torch\nfrom base import Base\nclass M(Base):\n    def forward(self, x):\n"
+    source += "        if torch.rand([]) < self.rate:\n            return x\n"
+    for program, kind in (
+        (source, "branch.random-skip"),
+        (source.replace("torch.rand([])", "torch.rand([], device=x.device)"), "branch.if"),
+    ):
+        linked, facts = project(base=base, m=program)
+        assert kind in [event.kind for event in confirmed(linked, facts["m"])]
 
 
 def test_the_message_says_that_the_tensor_is_on_the_host() -> None:
@@ -133,7 +185,7 @@ def test_modules_that_prepare_data_are_no_regions(name: str) -> None:
 
 def test_what_gets_images_of_pil_is_in_no_region() -> None:
     source = HEAD + "from PIL import Image\nclass M(nn.Module):\n"
-    source += "    def forward(self, x: Image.Image):\n        return x * torch.rand(1) < 0.5\n"
+    source += "    def forward(self, x: Image.Image):\n        return x * torch.rand(()) < 0.5\n"
     assert kinds(source) == []
     assert kinds(source.replace("Image.Image", "torch.Tensor")) == ["host.factory"]
 
@@ -196,3 +248,25 @@ def test_what_has_to_be_known_cannot_be_one_graph(line: str, whole: str) -> None
     found = lint_text(source + f"        {line}\n")
     said = [(each.consequences["compile"], each.consequences["fullgraph"]) for each in found]
     assert said == [("break", whole)]
+
+
+@pytest.mark.parametrize(
+    ("calls", "waits"),
+    [
+        ("cut(x, torch.arange(9))", "no"),
+        ("cut(x, x.sum(-1).cpu()) + cut(x, mask=torch.arange(9))", "no"),
+        ("cut(x, torch.arange(9)) + cut(x, x.sum(-1))", "yes"),
+        ("cut(x, x.sum(-1))", "yes"),
+        ("cut(x, others)", "yes"),
+        ("handed(x, torch.arange(9))", "no"),
+        ("handed(x, x)", "yes"),
+    ],
+)
+def test_what_every_call_passes_from_the_host_is_not_waited_for(calls: str, waits: str) -> None:
+    source = HEAD + "def cut(x, mask):\n    return x * mask.sum().item()\n"
+    source += "def handed(x, mask):\n    return cut(x, mask)\nclass M(nn.Module):\n"
+    source += f"    def forward(self, x: torch.Tensor, others):\n        return {calls}\n"
+    found = [each for each in lint_text(source) if each.code == "PG201"]
+    assert [(each.consequences["compile"], each.consequences["sync"]) for each in found] == [
+        ("break", waits)
+    ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.programs import forward, kinds, project
+from pygraph_lint.analysis.regions import Asked
+from tests.analysis.programs import confirmed, forward, kinds, project
 
 LOOP = """
 import logging
@@ -140,3 +141,13 @@ def test_a_table_that_is_kept_is_not_made_on_each_call(head: str, reported: bool
         "    def forward(self, x: torch.Tensor):\n        "
     ) + body.replace("\n", "\n        ")
     assert ("host.factory-moved" in kinds(source)) is reported
+
+
+@pytest.mark.parametrize(("first", "reported"), [("time.sleep(3)", False), ("time.time()", True)])
+def test_what_sleeps_in_between_is_not_compiled(first: str, reported: bool) -> None:
+    source = "import time\nimport torch\nclass M(torch.nn.Module):\n"
+    source += "    def forward(self, x: torch.Tensor):\n        return self.answer(x)\n"
+    source += f"    def answer(self, x):\n        {first}\n        return x.tolist()\n"
+    assert ("sync.tolist" in kinds(source)) is reported
+    linked, facts = project(Asked(every=True), m=source)
+    assert "sync.tolist" in [each.kind for each in confirmed(linked, facts["m"])]

@@ -122,7 +122,7 @@ class M(torch.nn.Module):
         ("total = torch.tensor([0.0])\nfor y in ys:\n    total += y\n", False),
         ("total = torch.Tensor([0.0])\ntotal += x.sum()\ntotal /= 3\n", False),
         ("total = torch.tensor([0.0])\ntotal += ys[0]\ntotal = self.part * total\n", False),
-        ("total = torch.tensor([0.0])\ntotal = total + x.sum()\n", True),
+        ("total = torch.tensor(0.0)\ntotal = total + x.sum()\n", True),
         ("total = torch.tensor([0.0, 1.0]).to(x.device)\ntotal += x\n", True),
     ],
 )

@@ -28,9 +28,11 @@ def of_numbers(left: Value, right: Value) -> Value:
 
 def merge_device(values: list[Value]) -> int:
     """Where the result of an operation lives: the device wins over the host. What meets a host
-    tensor with dimensions is on no device, unless that is known.
+    tensor with dimensions is on no device, unless that is known; numbers, for which some call may
+    pass tensors, decide nothing beside others.
     """
     tensors = [value for value in values if value.is_tensor]
+    tensors = [value for value in tensors if not value.kinds & v.NUMBER] or tensors
     if any(value.device == v.ON_HOST and value.ndim > 0 for value in tensors):
         tensors = [value for value in tensors if value.kinds == v.TENSOR]
     found = {value.device for value in tensors}

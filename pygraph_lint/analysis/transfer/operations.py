@@ -123,14 +123,15 @@ def torch_operation(
         return v.READ_VALUE
     if name in ops.FACTORIES_LIKE:
         note_wanted_grad(state, site)
+    placed = [source] if name in ops.SIZED and source is not None else tensors  # beside sizes
     result = v.tensor(
         receiver.why if receiver is not None else f"{spelled} returns a tensor",
         _result_dtype(name, source, tensors, site.named),
-        merge_device(tensors),
+        merge_device(placed),
         _rank(name, source, rest, site.named),
         _result_flags(name, tensors),
         receiver.needs if receiver is not None else (),
-        merge_home(tensors) if "device" not in site.named else None,
+        merge_home(placed) if "device" not in site.named else None,
     )
     note_numbers(state, name, site, receiver)
     if name in ops.BY_ELEMENT:
