@@ -96,6 +96,7 @@ GUARDS = {
         "PG201",
         "bad = x < 0\nif «torch.any(bad).item()»:\n    x = x.masked_fill(bad, 0.0)",
     ),
+    "not all": ("PG301", "good = x > 0\nif not «good.all()»:\n    x[~good] = -1"),
     "in place": ("PG301", "bad = x < 0\nif «bad.any()»:\n    x.masked_fill_(bad, 0.0)"),
     "said": (
         "PG307",

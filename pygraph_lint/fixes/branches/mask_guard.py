@@ -15,7 +15,7 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.known import Type
-from pygraph_lint.analysis.nodes import compared, is_constant, method_name
+from pygraph_lint.analysis.nodes import compared, is_zero, method_name, negated
 from pygraph_lint.fixes.build import Line, conjunction
 from pygraph_lint.fixes.calm import SINGLE, shape_of
 from pygraph_lint.fixes.guards import not_compiling, says
@@ -70,21 +70,29 @@ class MaskGuard(Rewrite):
 
 
 def _any_of(site: Site, node: ast.expr) -> ast.expr | None:
-    """``m`` of ``m.any()``, ``torch.any(m).item()``, ``m.sum() > 0``."""
+    """``m`` of ``m.any()``, ``torch.any(m).item()``, ``m.sum() > 0``; ``~m`` of ``not m.all()``."""
+    opposite = negated(node)
+    if opposite is not None:
+        inner = _reduced(site, opposite, "all")
+        return None if inner is None else ast.UnaryOp(ast.Invert(), inner)
     left, operator, right = compared(node) or (node, None, node)
-    word = "any" if operator is None else "sum"
-    if operator is not None and not (isinstance(operator, ast.Gt) and is_constant(right, 0)):
+    if operator is None:
+        return _reduced(site, node, "any")
+    return _reduced(site, left, "sum") if isinstance(operator, ast.Gt) and is_zero(right) else None
+
+
+def _reduced(site: Site, node: ast.expr, word: str) -> ast.expr | None:
+    """What a call of ``any``, ``all`` or ``sum``, whose number may be read, is made of."""
+    if not isinstance(node, ast.Call) or node.keywords:
         return None
-    if not isinstance(left, ast.Call) or left.keywords:
+    name = site.ask.callee(node)
+    if name in ("builtins.bool", f"torch.{word}") and len(node.args) == 1:
+        return node.args[0] if name != "builtins.bool" else _reduced(site, node.args[0], word)
+    if name is not None or node.args or not isinstance(node.func, ast.Attribute):
         return None
-    name, plain = site.ask.callee(left), not left.args and isinstance(left.func, ast.Attribute)
-    if name in ("builtins.bool", f"torch.{word}") and len(left.args) == 1:
-        return left.args[0] if name != "builtins.bool" else _any_of(site, left.args[0])
-    if name is not None or not plain or not isinstance(left.func, ast.Attribute):
-        return None
-    if left.func.attr == "item" and operator is None:
-        return _any_of(site, left.func.value)
-    return left.func.value if left.func.attr == word else None
+    if node.func.attr == "item":
+        return _reduced(site, node.func.value, word)
+    return node.func.value if node.func.attr == word else None
 
 
 def _is_under(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:

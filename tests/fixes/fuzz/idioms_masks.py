@@ -36,6 +36,7 @@ def asked(made: Program) -> None:
     number = made.pick("0", "-1.0", "k", "float('-inf')", "1.0 / k")
     rows = made.chance(0.3)
     mask = _mask(made, *(["x.sum(-1) > 0"] * 9 if rows else ["x < -99"]))
+    inner, mask = mask, f"~({mask})" if made.chance(0.2) else mask
     writes = [
         *(f"out[{mask}] = {number}", f"out[{mask}] = other[{mask}] - {number}"),
         *(f"out[{mask}] += 1", f"out[{mask}] = x[{mask}]", f"out[{mask}] = y"),
@@ -53,5 +54,7 @@ def asked(made: Program) -> None:
         *(f"({mask}).any()", f"torch.any({mask})", f"({mask}).sum() > 0", f"({mask}).any().item()"),
         *(f"k > 1 and ({mask}).any()", f"bool(({mask}).any())", f"({mask}).all()"),
     )
+    if mask != inner:
+        test = f"not ({inner}).all()"
     made.add(f"if {test}:", *(f"    {line}" for line in lines))
     made.kept += ["out", "other"]
