@@ -45,7 +45,7 @@ class MaskGuard(Rewrite):
         said, writes = node.body[:count], node.body[count:]
         under = all(_is_under(site, each, mask) for each in writes)
         under &= not any(_divides(site, each, mask) for it in writes for each in ast.walk(it))
-        site.require("under", under, "the branch does more than write where the mask selects")
+        site.require("under", under, "")
         certain = is_mask(site, mask) and site.ask.is_pure(node.test)
         site.require("mask", certain, "what is asked is not certainly a mask, or has an effect")
         site.require("else-if", not is_elif(site, node), "the branch is an elif")
