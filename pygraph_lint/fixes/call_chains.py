@@ -93,7 +93,9 @@ def _calls(site: Site, owner: ast.ClassDef) -> list[tuple[ast.FunctionDef, ast.C
 def _calls_of_layers(file: FileDefinitions) -> dict[str, list[tuple[ast.FunctionDef, ast.Call]]]:
     """The calls, in methods, of what the classes of a file make, by the name of the class."""
     loops = [walk(loop.target) for loop in file.of_kind(ast.For)]
-    targets = {node.id for nodes in loops for node in nodes if isinstance(node, ast.Name)}
+    chosen = (each.targets[0] for each in file.of_kind(ast.Assign) if _is_element(each.value))
+    named_ones = (node for nodes in (*loops, chosen) for node in nodes)
+    targets = {node.id for node in named_ones if isinstance(node, ast.Name)}
     named = Counter(each.name for each in file.of_kind(ast.ClassDef))
     made: dict[tuple[ast.ClassDef, str], str] = {}
     found: dict[str, list[tuple[ast.FunctionDef, ast.Call]]] = {}
@@ -129,19 +131,28 @@ def calls_of(site: Site, function: ast.FunctionDef) -> list[ast.Call]:
 
 
 def place_of_layer(file: FileDefinitions, holder: ast.expr) -> str | None:
-    """``self.attn``, or ``self.layers`` for the target of a loop over it."""
+    """``self.attn``, or ``self.layers`` for the target of a loop over it, or an element of it."""
     if isinstance(holder, ast.Name):
         definition = file.only(holder)
-        around = file.path(definition.node) if definition is not None else iter(())
-        loop = next((each for each in around if isinstance(each, ast.For)), None)
-        if loop is None or definition is None or definition.node not in walk(loop.target):
+        if definition is None:
             return None
-        over = loop.iter
+        over = definition.value
+        if over is None or not _is_element(over):
+            loops = (each for each in file.path(definition.node) if isinstance(each, ast.For))
+            loop = next(loops, None)
+            if loop is None or definition.node not in walk(loop.target):
+                return None
+            over = loop.iter
         while isinstance(over, (ast.Call, ast.Subscript)):
             over = over.value if isinstance(over, ast.Subscript) else (*over.args, over.func)[0]
         holder = over
     name = dotted(holder)
     return name if name is not None and name.startswith("self.") else None
+
+
+def _is_element(value: ast.expr) -> bool:
+    """``self.layers[i]``."""
+    return isinstance(value, ast.Subscript) and not isinstance(value.slice, ast.Slice)
 
 
 def _only_held(file: FileDefinitions, owner: ast.ClassDef, place: str) -> str:
@@ -151,19 +162,37 @@ def _only_held(file: FileDefinitions, owner: ast.ClassDef, place: str) -> str:
         for each in file.of_kind(ast.ClassDef)
         if each is owner or any(dotted(base) == owner.name for base in each.bases)
     ]
-    made = {_made(value) for each in heirs for value in stored(each, place)}
+    calls = [node for each in heirs for node in all_nodes(each) if isinstance(node, ast.Call)]
+    whole = any(dotted(each.func) == place for each in calls)
+    values = [value for each in heirs for value in stored(each, place)]
+    made = {"" if whole and _is_chain(value) else _made(value, calls) for value in values}
     return made.pop() if len(made) == 1 else ""
 
 
-def _made(value: ast.expr) -> str:
-    """The name of the class that an expression makes an object or a list of objects of."""
+def _is_chain(value: ast.expr) -> bool:
+    """Whether a call makes layers that are called one behind the other."""
+    name = dotted(value.func) if isinstance(value, ast.Call) else None
+    return (name or "").rpartition(".")[2] == "Sequential"
+
+
+def _made(value: ast.expr, calls: list[ast.Call]) -> str:
+    """The name of the class that an expression makes an object or a list of objects of; ``calls``
+    may add them to the list.
+    """
     if isinstance(value, (ast.ListComp, ast.GeneratorExp)):
-        return _made(value.elt)
+        return _made(value.elt, calls)
+    if isinstance(value, ast.Starred):
+        return _made(value.value, calls)
+    if isinstance(value, ast.Name):
+        added = [each.args[0] for each in calls if dotted(each.func) == f"{value.id}.append"]
+        names = {_made(each, calls) for each in added}
+        return names.pop() if len(names) == 1 else ""
     if not isinstance(value, ast.Call):
         return ""
     name = dotted(value.func) or ""
     listed = name.rpartition(".")[2] == "ModuleList" and len(value.args) == 1
-    return _made(value.args[0]) if listed else name.partition(".")[0]
+    starred = _is_chain(value) and isinstance(value.args[0] if value.args else None, ast.Starred)
+    return _made(value.args[0], calls) if listed or starred else name.partition(".")[0]
 
 
 def _argument(call: ast.Call, method: ast.FunctionDef, parameter: str) -> ast.Name | None:

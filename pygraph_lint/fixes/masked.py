@@ -56,7 +56,7 @@ def is_mask(site: Site, mask: ast.expr) -> bool:
     if isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert):
         return is_mask(site, mask.operand)
     known = site.ask.known(mask)
-    if known.dtype == "bool":
+    if known.dtype == "bool" or method_name(mask) == "bool":
         return True
     return not known.dtype and isinstance(mask, (ast.Name, ast.Compare))
 

@@ -52,6 +52,9 @@ def _dropped(
     return lines(*branch, f"return {end}", head="x: torch.Tensor, p")
 
 
+_XY = "x: torch.Tensor, y"
+_IF = ("at = x > 0", "if «at.any()»:")
+
 CASES = [
     # reading_function
     Case("site", "compiled", "PG201", _reading(_ITEM), captured=True),
@@ -257,6 +260,79 @@ CASES = [
         "everywhere",
         "PG406",
         lines("at = x > 0", "«y[at] = x[at] * 2»", "return y", head="x: torch.Tensor, y"),
+    ),
+    # masked_reduction
+    Case(
+        "masked_reduction",
+        "mask",
+        "PG402",
+        lines("at = torch.arange(2)", "return «x[at]».mean()"),
+        lambda: (torch.tensor([1.0, 2.0]),),
+    ),
+    Case(
+        "masked_reduction",
+        "elementwise",
+        "PG402",
+        lines("at = x > 1", "return «x[at]».cumsum(0).sum()"),
+        lambda: (torch.tensor([1.0, 2.0, 5.0]),),
+    ),
+    Case("masked_reduction", "rounding", "PG402", lines("at = x > 1", "return «x[at]».sum()")),
+    Case(
+        "masked_reduction",
+        "first",
+        "PG402",
+        lines(
+            "at = y > 0",
+            "return left.pop(), «(x * len(left))[at]».sum()",
+            head="x: torch.Tensor, y: torch.Tensor, left: list",
+        ),
+        lambda: (torch.ones(3), torch.ones(3), [1, 2]),
+    ),
+    # mask_guard
+    Case(
+        "mask_guard",
+        "under",
+        "PG301",
+        lines(
+            "at = x > 0", "if «at.any()»:", "    x[at] = 1.0", "    y = 1", "return x, y", head=_XY
+        ),
+        lambda: (torch.zeros(3), 0),
+    ),
+    Case(
+        "mask_guard",
+        "mask",
+        "PG301",
+        lines(
+            "at = torch.zeros(1, dtype=torch.long)", "if «at.any()»:", "    x[at] = 1.0", "return x"
+        ),
+        lambda: (torch.zeros(3),),
+    ),
+    Case(
+        "mask_guard",
+        "else-if",
+        "PG301",
+        lines(
+            "at = x > 0",
+            "if y:",
+            "    y = 1",
+            "elif «at.any()»:",
+            "    x[at] = 1.0",
+            "return x",
+            head=_XY,
+        ),
+    ),
+    Case(
+        "mask_guard",
+        "fits",
+        "PG301",
+        lines(*_IF, "    y[at] = 1.0", "return y", head=_XY),
+        lambda: (torch.zeros(3), torch.zeros(2)),
+    ),
+    Case(
+        "mask_guard",
+        "said",
+        "PG301",
+        lines(*_IF, "    print('set')", "    x[at] = 1.0", "return x"),
     ),
     # say_sometimes
     Case(

@@ -50,6 +50,11 @@ BLOCK = (
     "        return x + self.mixer(self.norm(x), ends, **kwargs)"
 )
 LOOP = "        for block in self.blocks:\n            x = block(x, ends)"
+MADE = "        self.blocks = nn.ModuleList([Block() for _ in range(3)])\n"
+GROWN = (
+    "        blocks = []\n        for _ in range(3):\n            blocks.append(Block())\n"
+    "        self.blocks = {}\n"
+)
 # Two of them as in unrelated projects: attention over images packed into one sequence, where a
 # block lets through what it does not know, and over packed documents, by position, perhaps without.
 SPELLINGS = {
@@ -57,6 +62,13 @@ SPELLINGS = {
     "by name": (LOOP, LOOP.replace("x, ends", "x, ends=ends")),
     "counted": (LOOP, LOOP.replace("block in self.blocks", "_, block in enumerate(self.blocks)")),
     "some of them": (LOOP, LOOP.replace("self.blocks:", "self.blocks[:2]:")),
+    "by number": (
+        LOOP,
+        "        for n in range(3):\n            block = self.blocks[n]\n"
+        "            x = block(x, ends)",
+    ),
+    "a list that grows": (MADE, GROWN.format("nn.ModuleList(blocks)")),
+    "one behind the other": (MADE, GROWN.format("nn.Sequential(*blocks)")),
     "over lines": (
         LOOP,
         LOOP.replace("x, ends)", "\n                x,\n                ends,\n            )"),
@@ -106,6 +118,17 @@ def test_it_is_read_in_front_of_the_loop(name: str) -> None:
     torch.manual_seed(1)
     assert torch.equal(first(*given), alone[1]()(*given))  # whoever does not pass it
     assert breaks(new, given) < breaks(old, given)
+
+
+def test_layers_that_are_also_called_one_behind_the_other_keep_their_arguments() -> None:
+    text = edited(LAYERS, MADE, GROWN.format("nn.Sequential(*blocks)"))
+    text = edited(
+        text,
+        "    def forward(self, x, ends):",
+        "    def run(self, x):\n        return self.blocks(x)\n\n    def forward(self, x, ends):",
+    )
+    fix, _ = offer(text, "PG203")
+    assert fix is None or fix.rewrite != "carried_read" or fix.applicability == "declined"
 
 
 def test_what_may_be_none_stays_none() -> None:

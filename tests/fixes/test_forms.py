@@ -288,6 +288,34 @@ def test_training_loops_wait_less_often(code: str) -> None:
     assert f"        {expected}\n" in after
 
 
+COUNTED = {
+    "a progress bar with a name": ("bar = tqdm(range(9))\n    for step in bar:", ""),
+    "a range that is shown": ("for step in trange(9):", ""),
+    "a counter of its own": ("step = 0\n    for x in loader:", "step += 1"),
+    "a loop until a number": ("step = 0\n    while step < 9:", "step += 1"),
+    "a counter that starts with a tensor": ("step = x[0]\n    for x in loader:", "step += 1"),
+    "a counter that is set back": (
+        "step = 0\n    for x in loader:",
+        "step += 1\n        step = step * 1.0",
+    ),
+    "steps of two": ("step = 0\n    for x in loader:", "step += 2"),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_loops_that_count_their_steps(name: str) -> None:
+    head, count = COUNTED[name]
+    source = (
+        "import torch\nfrom tqdm import tqdm, trange\n\n"
+        f"def train(loader, x, model):\n    {head}\n        loss = model(x)\n"
+        f"        loss.backward()\n        print(«loss.item()»)\n        {count or 'pass'}\n"
+    )
+    fix, after = offer(source, "PG702")
+    made = fix is not None and fix.applicability == "unsafe"
+    assert made == (list(COUNTED).index(name) < 4), fix
+    assert ("        if step % 50 == 0:\n            print(loss.item())\n" in after) == made
+
+
 KEEPS = """
 import torch
 

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from pygraph_lint.findings import Finding
 from pygraph_lint.fixes import loop
 from pygraph_lint.rules.catalogue import load
 from pygraph_lint.runner import Runner
+from tests.fixes.equivalence import breaks, module_of
 
 DRAWS = """
     import numpy as np
@@ -161,3 +163,66 @@ def test_a_pass_looks_at_the_files_it_tried_and_once_at_all(
     monkeypatch.setattr(Runner, "check", counted)
     fixed = _fixed(tmp_path, {"model": CHAIN, "other": "import torch\n"})
     assert looked == [2, *fixed.tries[0], 2]
+
+
+COMBINED = """
+    import random
+
+    import torch
+
+
+    class Model(torch.nn.Module):
+        def __init__(self, rate: float = 0.5) -> None:
+            super().__init__()
+            self.rate = rate
+            self.layer = torch.nn.Linear(3, 3)
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            {}
+            bad = torch.isnan(x)
+            {}
+            loss = (x - y[rows].to(x.dtype)).abs()
+            return {}
+    """
+# Three sites: the rewrites that change them, and their code.
+SITES = [
+    (
+        {"factory_device", "mask_guard", "masked_write", "masked_reduction"},
+        "rows = torch.arange(x.shape[0]).to(x.device)",
+        "if bad.any():\n    x[bad] = y[bad] * 2",
+        "loss[loss < 3].mean() * torch.ones(2).to(x.device)",
+    ),
+    (
+        {"factory_device", "mask_guard", "guard_assert", "masked_reduction"},
+        "rows = torch.arange(x.shape[0]).to(x.device)\n"
+        "assert (y.max() > rows.to(y.dtype).min() - 9).item()",
+        "if self.training and bad.any():\n    print('nan')\n    x[bad] = 0",
+        "torch.sum(loss[loss < 3])",
+    ),
+    (
+        {"host_random", "dropped_layer", "mask_guard", "scalar_fill"},
+        "rows = torch.arange(len(x), device=x.device)\ndraw = random.random()\n"
+        "if draw > self.rate:\n    x = self.layer(x)",
+        "if bad.any():\n    x = torch.where(bad, torch.zeros_like(x), x)",
+        "(loss + torch.tensor(0.5, device=x.device)).sum()",
+    ),
+]
+
+
+@pytest.mark.parametrize("site", SITES, ids=lambda site: "-".join(sorted(site[0])))
+def test_several_rewrites_combine_on_one_site(
+    tmp_path: Path, site: tuple[set[str], str, str, str]
+) -> None:
+    wanted, *parts = site
+    indented = (textwrap.indent(part, " " * 8).strip() for part in parts)
+    before = textwrap.dedent(COMBINED).format(*indented)
+    fixed = _fixed(tmp_path, {"model.py": before})
+    assert {fix.rewrite for _, fix in fixed.applied} == wanted
+    (after,) = fixed.after.values()
+    old, new = (module_of(text).Model() for text in (before, after.decode()))
+    new.load_state_dict(old.state_dict())
+    for values in ([1.0, 2.0, 3.0], [float("nan"), 2.0, 3.0]):
+        x, y = torch.tensor([values] * 3), torch.arange(9.0).reshape(3, 3)
+        if "host_random" not in wanted:
+            torch.testing.assert_close(old(x.clone(), y), new(x.clone(), y), equal_nan=True)
+    assert breaks(old, (x, y)) > breaks(new, (x, y)) == 0

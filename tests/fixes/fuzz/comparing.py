@@ -34,7 +34,9 @@ EAGER_IS_KEPT = (
     | {"gathered_statements"}
 )
 # The same up to rounding.
-CLOSE = frozenset(("expert_loop", "say_sometimes", "scaled_operand", "dropped_layer"))
+CLOSE = frozenset(("expert_loop", "say_sometimes", "scaled_operand", "dropped_layer")) | {
+    "masked_reduction"
+}
 
 
 class Different(AssertionError):

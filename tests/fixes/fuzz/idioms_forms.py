@@ -40,8 +40,13 @@ def experts(made: Program) -> None:
 def _training(made: Program, *step: str, before: str = "", behind: str = "return total") -> None:
     """A training loop in a function of its own."""
     made.scripted = False
-    loop = made.pick("for step in range(k):", "for step, part in enumerate([x, x * 2]):")
+    loop = made.pick(
+        *("for step in range(k):", "for step, part in enumerate([x, x * 2]):"),
+        "for part in [x, x * 2]:",
+    )
+    counted = [] if "step" in loop else ["    step += 1"]
     lines = [
+        *(["step = 0"] if counted else []),
         "weight = torch.ones(x.shape[-1], device=x.device, requires_grad=True)",
         "optimizer = torch.optim.SGD([weight], lr=0.1)",
         *([before] if before else []),
@@ -51,6 +56,7 @@ def _training(made: Program, *step: str, before: str = "", behind: str = "return
         "    loss.backward()",
         "    optimizer.step()",
         *(f"    {line}" for line in step),
+        *counted,
         behind,
     ]
     made.above.append("def train(x, k):\n" + "\n".join(f"    {line}" for line in lines))

@@ -19,6 +19,7 @@ from tests.fixes.fuzz import (  # noqa: F401
     idioms_effects,
     idioms_forms,
     idioms_layers,
+    idioms_masks,
     idioms_placement,
     idioms_reads,
     idioms_wrappers,

@@ -1,0 +1,141 @@
+"""Reductions under a mask, and branches that ask whether a mask selects anything."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+import torch
+
+from tests.fixes.equivalence import assert_near, assert_same, breaks, module_of, run
+from tests.fixes.support import expect, marked, offer
+
+
+def _module(body: str, head: str = "x: torch.Tensor, y: torch.Tensor") -> str:
+    return (
+        "import torch\nimport torch.nn.functional as F\n\n"
+        f"def forward({head}):\n{textwrap.indent(textwrap.dedent(body).strip(), '    ')}\n"
+    )
+
+
+REDUCTIONS = {
+    "mean": "kept = x > 0\nreturn «x[kept]».mean()",
+    "error": "kept = x > 0\nreturn («x[kept]» - y[kept]).abs().mean()",
+    "torch": "kept = x > 0\nreturn torch.sum(«x[kept]» / y[kept])",
+    "rows": "kept = x.mean(1) > 0\nreturn «x[kept]».mean()",
+    "inverted": "missing = x < 0\nreturn «x[~missing]».pow(2).sum()",
+    "none": "kept = x > 99\nreturn «x[kept]».mean()",
+    "computed": "kept = x.mean(1) > 0\nreturn «F.softplus(x + y)[~kept]».sum() * 2",
+    "in parentheses": "kept = x > 0\nz = 1 + «(x * y)[kept]».mean()\nreturn z",
+    "another mask": "return «x[y > 2]».mean()",
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_under_a_mask(name: str) -> None:
+    x = torch.tensor([[-1.0, 0.0], [0.5, -0.25], [2.0, 0.01]], requires_grad=True)
+    y = torch.arange(6.0).reshape(3, 2).requires_grad_()
+    before = _module(REDUCTIONS[name])
+    fix, after = offer(before, "PG402")
+    assert fix is not None and fix.applicability == "unsafe", fix
+    old, new = (module_of(text).forward for text in (marked(before)[0], after))
+    assert_near(run(old, (x, y)), run(new, (x, y)))
+    assert breaks(old, (x, y)) > breaks(new, (x, y)) == 0
+
+
+def test_a_mask_that_may_have_fewer_dimensions_gets_a_line_of_its_own() -> None:
+    before = """
+        # weighed by what is kept
+        out = F.mse_loss(x, y, reduction="none")
+        mask = keep > 0
+
+        out = «out[mask]».mean()
+        return out * 2
+        """
+    after = """
+        # weighed by what is kept
+        out = F.mse_loss(x, y, reduction="none")
+        mask = keep > 0
+
+        selected = mask.reshape(mask.shape + (1,) * (out.dim() - mask.dim())).expand_as(out)
+        out = torch.where(selected, out, 0).sum() / selected.sum()
+        return out * 2
+        """
+    before, after = (_module(text, "x, y, keep") for text in (before, after))
+    expect(before, after, "PG402", "unsafe")
+    old, new = (module_of(text).forward for text in (marked(before)[0], after))
+    x, y = torch.randn(4, 3), torch.randn(4, 3)
+    for keep in (torch.tensor([1, 0, 1, 1]), torch.ones(4, 3), torch.zeros(4)):
+        assert torch.allclose(new(x, y, keep), old(x, y, keep), equal_nan=True)
+    assert breaks(new, (x, y, torch.ones(4))) == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    (
+        "return [«x[y > 0]».mean() for x in x]",
+        "return «x[y > 0]».mean() if x is not None else 0",
+        "return «x[y > 0]».mean(0)",
+    ),
+)
+def test_a_masked_mean_stays(body: str) -> None:
+    fix, changed = offer(_module(body), "PG402")
+    assert fix is None or fix.applicability == "declined"
+    assert changed == marked(_module(body))[0]
+
+
+# As espnet, MONAI, speechbrain, resemble-enhance and transformers write them.
+GUARDS = {
+    "a number": ("PG301", "bad = x < 0\nif «bad.any()»:\n    x[bad] = -1"),
+    "part of a tensor": (
+        "PG301",
+        "bad = x[1:] < 0\nif «bad.any()»:\n    x[1:][bad] = float('-inf')",
+    ),
+    "a sum": ("PG301", "bad = x < 0\nif «bad.sum()» > 0:\n    x[bad] = 2"),
+    "read back": (
+        "PG201",
+        "bad = x < 0\nif «torch.any(bad).item()»:\n    x = x.masked_fill(bad, 0.0)",
+    ),
+    "not all": ("PG301", "good = x > 0\nif not «good.all()»:\n    x[~good] = -1"),
+    "in place": ("PG301", "bad = x < 0\nif «bad.any()»:\n    x.masked_fill_(bad, 0.0)"),
+    "said": (
+        "PG307",
+        "if «x.isnan().any()»:\n    print('nan')\n"
+        "    x = torch.where(x.isnan(), torch.zeros_like(x), x)",
+    ),
+    "a flag": (
+        "PG301",
+        "bad = x < 0\nif y.dim() and «bad.any()»:  # rare\n    x[bad] = 0\n    y[bad] = 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GUARDS)
+def test_writes_under_a_mask_are_not_asked_for(name: str) -> None:
+    code, body = GUARDS[name]
+    before = _module(f"x = x * 1.0\ny = y * 1.0\n{body}\nreturn x, y")
+    fix, after = offer(before, code)
+    assert fix is not None and fix.applicability == "unsafe", fix
+    assert "# rare" in after or "# rare" not in before
+    old, new = (module_of(text).forward for text in (marked(before)[0], after))
+    for values in ([-1.0, float("nan"), 2.0], [1.0, 2.0, 3.0], []):
+        arguments = (torch.tensor(values), torch.ones(len(values)))
+        assert_same(run(old, arguments), run(new, arguments))
+    assert breaks(old, arguments) > breaks(new, arguments) == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    (
+        "bad = x < 0\nif «bad.any()»:\n    x[bad] = y",
+        "bad = x < 0\nif «bad.any()»:\n    x[bad] = x[bad].max()",
+        "bad = x < 0\nif «bad.any()»:\n    x[~bad] = 0",
+        "bad = x < 0\nif «bad.all()»:\n    x[bad] = 0",
+        "bad = x < 0\nif «bad.any()»:\n    x[bad] = 0\nelse:\n    y = x",
+        "bad = x < 0\nif «bad.any()»:\n    x[bad] = 0\n    print('late')",
+        "bad = x < 0\nif «bad.any()»:\n    x = torch.where(bad, y, x)",
+    ),
+)
+def test_other_branches_on_a_mask_stay(body: str) -> None:
+    fix, _ = offer(_module(f"{body}\nreturn x, y"), "PG301")
+    assert fix is None or fix.rewrite != "mask_guard" or fix.applicability == "declined"
