@@ -61,9 +61,7 @@ def _by_uses(state: State, target: ast.Name, value: Value) -> Value:
     return v.tensor(why, value.dtype, value.device, value.ndim, flags, home=value.home)
 
 
-def _in_order(
-    state: State, target: ast.Tuple | ast.List, source: ast.expr | None
-) -> Value | None:
+def _in_order(state: State, target: ast.Tuple | ast.List, source: ast.expr | None) -> Value | None:
     """``*x.shape, a, b`` for as many names: what is unpacked takes those that the others leave."""
     written = source.elts if isinstance(source, (ast.Tuple, ast.List)) else []
     stars = [at for at, each in enumerate(written) if isinstance(each, ast.Starred)]
