@@ -429,15 +429,12 @@ class Project:
 
     def _read_records(self, names: Iterable[str], matter: frozenset[str]) -> None:
         """Have a record of every file in ``names``: from memory, from the cache, or made."""
-        from pygraph_lint.rules.reporter import sinks
-
         tasks = []
         for name in names:
-            module, is_package = self._modules[name]
+            (module, is_package), known = self._modules[name], self._known[name]
             if (beside := self._beside.get(name)) is None:
-                words = self._known[name].words
-                beside = self._beside[name] = project.beside(name, words, *self._places)
-            key = record_key(self._known[name].digest, name in matter, beside)
+                beside = self._beside[name] = project.beside(name, known.words, *self._places)
+            key = record_key(known.digest, name in matter, beside)
             held = self._records.get(name)
             if held is not None and held[0] == key:
                 continue
@@ -446,10 +443,15 @@ class Project:
                 self._records[name] = (key, record)
                 continue
             data = self._overlay.get(name)
-            size = len(data) if data is not None else self._known[name].signature.size
+            size = known.signature.size if data is None else len(data)
             tasks.append(Task(name, module, is_package, name in matter, data, size, beside))
-        if not tasks:
-            return
+        if tasks:
+            self._make_records(tasks)
+
+    def _make_records(self, tasks: list[Task]) -> None:
+        """Analyse files; those with a text in an editor here, with what is kept of their runs."""
+        from pygraph_lint.rules.reporter import sinks
+
         edited = [task for task in tasks if task.data is not None]
         here, elsewhere = [], tasks
         if len(edited) <= _EDITED:
@@ -458,12 +460,10 @@ class Project:
         jobs = self._jobs if sum(task.size for task in elsewhere) > _WORTH_PROCESSES else 1
         parts = parallel.chunks(elsewhere, lambda task: task.size, _CHUNK)
         given = (records.remember, self._root.base, self._cache, sinks(self._rules))
-        found = [
-            parallel.spread(records.analyse_part, [here], 1, *given),
-            parallel.spread(records.analyse_part, parts, jobs, *given),
-        ]
+        alone = parallel.spread(records.analyse_part, [here], 1, *given)
+        others = parallel.spread(records.analyse_part, parts, jobs, *given)
         done = 0
-        for part in chain.from_iterable(found):
+        for part in chain(alone, others):
             for name, key, record in part:
                 self._records[name] = (key, record)
             done += len(part)

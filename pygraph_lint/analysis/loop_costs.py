@@ -234,17 +234,7 @@ class Costs:
     def _method(self, node: ast.Call, function: ast.Attribute) -> Iterator[Event]:
         method, receiver = function.attr, function.value
         if method in ("item", "tolist", "numpy", "__float__", "__int__") or moves_to_host(node):
-            value = self.values.of(receiver)
-            if method == "item" and self._may_be_on_device(receiver, value):
-                value = shown(value)
-                if value == PRESUMED and self._is_of_objects(node, receiver):
-                    value = value._replace(needs=(*value.needs, EVERY))
-            open_ = bool(value.kinds & v.UNKNOWN) and not is_batch(value)
-            if method == "cpu" and open_:  # nobody copies to the host what may be there
-                yield cost("loop.read", node, f".{method}()")
-            elif on_device(value):
-                given = self.in_step and method == "item" and _is_given(value)
-                yield cost("loop.read", node, f".{method}()", None if given else value)
+            yield from self._copied_to_host(node, method, receiver)
         elif moves_to_device(node) or (method == "type" and names_cuda(self.values.of, node)):
             yield from self._moved(node, receiver)
         elif method == "new_tensor" and node.args:
@@ -273,6 +263,20 @@ class Costs:
             value = shown(value) if method == "masked_select" else value  # of tensors only
             if on_device(value) and not value.flags & v.SYMBOL:
                 yield cost("loop.read", node, f".{method}()", value)
+
+    def _copied_to_host(self, node: ast.Call, method: str, receiver: ast.expr) -> Iterator[Event]:
+        """``loss.item()``, ``x.cpu()``."""
+        value = self.values.of(receiver)
+        if method == "item" and self._may_be_on_device(receiver, value):
+            value = shown(value)
+            if value == PRESUMED and self._is_of_objects(node, receiver):
+                value = value._replace(needs=(*value.needs, EVERY))
+        open_ = bool(value.kinds & v.UNKNOWN) and not is_batch(value)
+        if method == "cpu" and open_:  # nobody copies to the host what may be there
+            yield cost("loop.read", node, f".{method}()")
+        elif on_device(value):
+            given = self.in_step and method == "item" and _is_given(value)
+            yield cost("loop.read", node, f".{method}()", None if given else value)
 
     def _copied(self, node: ast.Call, receiver: ast.expr) -> Iterator[Event]:
         """``target.copy_(data)``: from the host to the device."""

@@ -50,7 +50,10 @@ class MaskGuard(Rewrite):
         site.require("mask", certain, "what is asked is not certainly a mask, or has an effect")
         site.require("else-if", not is_elif(site, node), "the branch is an elif")
         site.safe_only_if(
-            "fits", False, "what is written has to fit also where the mask selects nothing"
+            "fits",
+            False,
+            "the write is made where the mask selects nothing, too: it has to fit there, and what "
+            "it makes is another tensor",
         )
         lines: list[Line] = [site.statement_node(each) for each in writes]
         if said:

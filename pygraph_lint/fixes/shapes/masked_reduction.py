@@ -81,7 +81,7 @@ def _reduced(
 ) -> cst.BaseExpression:
     """The sum, or the mean, under a mask of the tensor's shape."""
     parts = {"torch": cst.parse_expression(use_torch(site)), "mask": selected}
-    parts["value"] = value or everywhere(site, reduced, mask, selected)
+    parts["value"] = value or bare(everywhere(site, reduced, mask, selected))
     template = "{torch}.where({mask}, {value}, 0).sum()"
     if word == "mean":
         parts["count"] = operand(selected)
