@@ -21,7 +21,7 @@ from benchmarks.workloads import overlay, worker
 class Task:
     """What a child is to do. ``cache`` is its compiler cache folder, ``arguments`` go to the worker
     as they are, ``sources`` is a folder of fixed modules to use, ``gpu`` the number of the only GPU
-    that the child is to see (None: all).
+    that the child is to see (None: all), ``tree`` the checkout whose code runs (None: this one).
     """
 
     kind: str
@@ -31,6 +31,7 @@ class Task:
     arguments: tuple[str, ...]
     sources: Path | None = None
     gpu: int | None = None
+    tree: Path | None = None
 
     @property
     def label(self) -> str:
@@ -64,6 +65,7 @@ class Child:
             stderr=self._log,
             text=True,
             start_new_session=True,
+            cwd=task.tree,
             env={
                 **os.environ,
                 # Each process decides for itself: others may have decided side by side.
@@ -74,6 +76,7 @@ class Child:
                 "TOKENIZERS_PARALLELISM": "false",
                 "HF_HUB_OFFLINE": "1",
                 **({} if task.gpu is None else {"CUDA_VISIBLE_DEVICES": str(task.gpu)}),
+                **({} if task.tree is None else {"PYTHONPATH": _first_on_path(task.tree)}),
             },
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -138,6 +141,10 @@ class Child:
         if code < 0:
             name = f"killed by {signal.Signals(-code).name}"
         return f"process died ({name}): {_tail(self.log_path)}"
+
+
+def _first_on_path(tree: Path) -> str:
+    return os.pathsep.join(filter(None, (str(tree), os.environ.get("PYTHONPATH"))))
 
 
 def _program(task: Task) -> list[str]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
+import threading
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +17,7 @@ from benchmarks import compare_commits, slices
 from benchmarks.figures.data import RESULTS
 from benchmarks.runtime import __main__ as runtime
 from benchmarks.slices import Slice
+from benchmarks.workloads import jobs
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -53,6 +58,43 @@ def test_the_interval_of_a_ratio() -> None:
     assert same[0] < 1.0 < same[1]
     faster = compare_commits.interval([2.0, 2.1, 1.9, 2.0], [1.0, 1.1, 0.9, 1.0])
     assert faster[0] > 1.7
+
+
+class OneRun:
+    """Stands for a worker: the version `new` takes half as long, and `broken` fails in it."""
+
+    order: ClassVar[list[tuple[str, str]]] = []
+
+    def __init__(self, task: jobs.Task, folder: Path, threads: int, limit_s: float) -> None:
+        self.task, self.ready = task, threading.Event()
+        self.ready.set()
+
+    def go(self, limit_s: float) -> None:
+        self.order.append((self.task.workload, self.task.cache.name))
+
+    def outcome(self) -> dict[str, Any]:
+        new = self.task.tree == slices.ROOT
+        if new and self.task.workload == "broken":
+            return {"error": "out of memory"}
+        ms = [1.0, 1.5, 2.0] if new else [2.0, 3.0, 4.0]
+        timed = {"pygraph": {"ms": ms, "host_ms": [0.1] * 3}}
+        return {"timed": timed, "profiles": {"pygraph": {"busy_ms": 0.9}}}
+
+
+def test_workloads_of_two_versions_are_timed_in_turn(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(compare_commits, "Child", OneRun)
+    monkeypatch.setattr(OneRun, "order", [])
+    given = Namespace(base=tmp_path, rounds=2, device="cpu", tiny=True, seconds=1)
+    good, broken = compare_commits.compare_workloads(["good", "broken"], given)
+    assert good["ms"] == {"base": [3.0, 3.0], "new": [1.5, 1.5]}
+    assert (good["ratio"], good["kernel_ms"]["new"]) == (2.0, [0.9, 0.9])
+    assert broken["error"] == "new: out of memory"
+    assert [each for each in OneRun.order if each[0] == "good"] == [
+        *(("good", "base"), ("good", "new")),
+        *(("good", "new"), ("good", "base")),
+    ]
 
 
 def test_a_file_keeps_rows_of_other_runs_and_resumes() -> None:
