@@ -60,7 +60,7 @@ def compare(pair: Pair, device: str) -> tuple[str, str]:
     """
     old, new = module_of(pair.before), module_of(pair.after)
     blocks = changed_blocks(pair.before, pair.after)
-    lines = {n for n, text in enumerate(pair.after.splitlines(), 1) if not text.startswith(" ")}
+    lines = set(top_lines(pair.after))
     compared = 0
     try:
         for number in range(INPUTS):
