@@ -196,6 +196,14 @@ CASES = [
     ),
     Case(
         "expert_loop",
+        "moved",
+        "PG401",
+        _experts(_PAIR, "y = x[token] * 2", _SUM).replace(
+            "    out =", "    mask = torch.ones(2, 1, 3) > 0\n    out =", 1
+        ),
+    ),
+    Case(
+        "expert_loop",
         "all-tokens",
         "PG401",
         _experts(_PAIR, "y = x[token] * 2", _SUM),

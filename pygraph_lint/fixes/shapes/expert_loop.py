@@ -16,6 +16,7 @@ import ast
 
 import libcst as cst
 
+from pygraph_lint.analysis.known import Device
 from pygraph_lint.analysis.nodes import is_constant
 from pygraph_lint.fixes.build import (
     Change,
@@ -62,6 +63,8 @@ class ExpertLoop(Rewrite):
         chosen = _selection(site, loop)
         if chosen is None:
             raise Declined
+        moved = site.ask.known(chosen.mask).device is not Device.HOST
+        site.require("moved", moved, "the host has what was chosen: rows of the device are not")
         chosen.dynamic = _looked_for(site, chosen, loop.iter, "nonzero")
         body = [line for each in loop.body for line in _line(site, chosen, each)]
         inner = [node for each in loop.body for node in ast.walk(each)]

@@ -52,7 +52,12 @@ class ElementIndex(Rewrite):
         pure = single or site.ask.is_pure(table)
         site.require("pure", pure, "the table is made by what has an effect")
         site.require("read", not _is_written(site, node), "the element is written to in place")
-        site.safe_only_if("copy", False, "the element is a copy, where it was a view")
+        site.safe_only_if(
+            "copy",
+            False,
+            "the element is a copy, where it was a view, and an index that is out of bounds is no"
+            " error that can be caught on a GPU",
+        )
         x, i = map(site.expression_node, (table, index))
         made = (
             "{i}.reshape(1)"

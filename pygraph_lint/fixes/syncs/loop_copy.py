@@ -3,7 +3,8 @@
     x = x.to(device)        ->  x = x.to(device, non_blocking=True)
     DataLoader(data, 32)    ->  DataLoader(data, 32, pin_memory=True)
 
-Always unsafe: nobody may write to the batch before it is copied, and pinned memory is not swapped.
+Always unsafe: nobody may write to the batch before it is copied, only tensors of the host can be
+pinned, and pinned memory is not swapped.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class LoopCopy(Rewrite):
         off = given is None or (isinstance(given, ast.Constant) and not given.value)
         site.require("given", off, f"{name} is decided elsewhere")
         reason = (
-            "the batches take memory that is not swapped"
+            "the batches have to be on the host, and take memory that is not swapped"
             if loader
             else "what writes to the batch while it is being copied changes what arrives"
         )

@@ -11,11 +11,13 @@ def experts(made: Program) -> None:
     made.scripted = False
     made.init.append("self.experts = nn.ModuleList([nn.Identity(), nn.Tanh(), nn.ReLU()])")
     made.add("flat = x.reshape(-1, x.shape[-1])")
-    made.add("index = torch.arange(flat.shape[0])[:, None] % 3", "out = torch.zeros_like(flat)")
+    place = made.pick(", device=x.device", ", device=flat.device", ", device=x.device", "")
+    made.add(f"index = torch.arange(flat.shape[0]{place})[:, None] % 3")
+    made.add("out = torch.zeros_like(flat)")
     work = made.pick("self.experts[e](rows)", "torch.tanh(rows)", "rows * 2", "rows - rows.mean(0)")
     scaled = made.pick("", " * y", " * weights[token, pos, None]")
     if "weights" in scaled:
-        made.add("weights = torch.ones(flat.shape[0], 1, dtype=flat.dtype) * 0.5")
+        made.add("weights = torch.ones(flat.shape[0], 1, dtype=flat.dtype, device=x.device) * 0.5")
     done = made.pick(
         "out.index_add_(0, token, value)", "out[token] += value", "out.index_add_(0, token, value)"
     )
@@ -102,8 +104,8 @@ def copied_each_step(made: Program) -> None:
         "", "", ", shuffle=False", ", num_workers=0", ", pin_memory=False", ", **more"
     )
     size = made.pick("1", "2", "batch_size=2", "batch_size=1")
-    loader = made.pick("DataLoader(list(x), {}{})", "torch.utils.data.DataLoader(list(x), {}{})")
-    device = made.pick("x.device", "device", "'cpu'", "weight.device")
+    loader = made.pick("{}", "torch.utils.data.{}").format("DataLoader(list(x.cpu()), {}{})")
+    device = made.pick("x.device", "device", "weight.device")
     moved = made.pick(
         *("batch.to({})", "batch.to(device={})", "batch.to({}, non_blocking=False)"),
         *("batch.to({}).float()", "batch.to({}, **more)", "batch.float().to({})"),
@@ -113,8 +115,8 @@ def copied_each_step(made: Program) -> None:
         "from torch.utils.data import DataLoader",
         "",
         "more = {}",
-        "device = torch.device('cpu')",
-        "weight = torch.ones(x.shape[-1], requires_grad=True)",
+        "device = x.device",
+        "weight = torch.ones(x.shape[-1], device=device, requires_grad=True)",
         "optimizer = torch.optim.SGD([weight], lr=0.1)",
         f"loader = {loader.format(size, given)}",
         made.pick("for batch in loader:", "for step, batch in enumerate(loader):"),
