@@ -166,7 +166,11 @@ def wrap_partitions(
         compiled.recursively_apply_fns([lambda f, info=info: wrap(f, info) for info in infos])
         return
     region = wrap(inlined, infos[0])
-    call = GraphCall(region, infos[0].region, inlined.runner, runner.call)
+    # Default mode has no runner: where it does nothing, it is left out of calls without graphs.
+    results = len(maps[0].output_index_mapping)
+    alone = inlined.runner.only_passes(graph.inputs, results)
+    own = inlined.generated if alone else runner.call
+    call = GraphCall(region, infos[0].region, inlined.runner, own)
     compiled.current_callable = replace_call(compiled.current_callable, runner.call, call)
 
 

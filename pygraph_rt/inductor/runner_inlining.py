@@ -55,6 +55,13 @@ class RunnerCall:
     returned: tuple[Returned, ...]
     aligned: tuple[int, ...] = ()
 
+    def only_passes(self, inputs: int, results: int) -> bool:
+        """Whether the partition could be called in its place: it is given all `inputs`, and all of
+        its `results` are returned, both as they are and in their order.
+        """
+        same = tuple(Returned("result", i) for i in range(results))
+        return self.taken == tuple(range(inputs)) and self.returned == same and not self.aligned
+
 
 def read_runner(call: Any, inputs: int, results: int) -> RunnerCall | None:
     """What `call(args)` of a runner with one partition does with its `inputs` and the partition's
@@ -188,14 +195,14 @@ class Inlined:
 
 class GraphCall:
     """Stands in for a runner's `call`: hands a region its arguments out of the graph's inputs, or
-    calls the runner's own where the region has nothing to do with calls any more.
+    calls the compiled code where the region has nothing to do with calls any more.
     """
 
     def __init__(
         self, region: Callable[[list[Any]], Any], info: Region, runner: RunnerCall, call: Any
     ) -> None:
-        """`region` stands for the partition, `info` is its place in reports, and `runner` what
-        `call` does.
+        """`region` stands for the partition, `info` is its place in reports, and `runner` what the
+        runner does. `call` is what runs the compiled code.
         """
         self.region = region
         self._info = info

@@ -88,12 +88,15 @@ class Spread:
 
 @dataclass(frozen=True)
 class Choice:
-    """The candidate to keep, why (a clause), and what each cost. `tie`: they cost the same."""
+    """The candidate to keep, why (a clause), and what each cost. `tie`: they cost the same.
+    `noisy`: what was measured does not tell them apart; a later process may.
+    """
 
     winner: str
     why: str
     tie: bool
     costs: Mapping[str, Spread]
+    noisy: bool = False
 
 
 def cost(block: Block) -> Cost | None:
@@ -239,8 +242,8 @@ def _tie(blocks: Sequence[Block], middle: float = 0.0) -> Choice:
     """
     costs = spreads(blocks)
     with_graph, without = inside_ms(blocks, GRAPH), inside_ms(blocks, NO_GRAPH)
-    winner = NO_GRAPH
-    if abs(middle) > _TIE:
+    winner, noisy = NO_GRAPH, abs(middle) > _TIE
+    if noisy:
         winner, slower = (NO_GRAPH, GRAPH) if middle > 0 else (GRAPH, NO_GRAPH)
         why = f"the timings are noisy, and calls look {_percent(middle)} % slower with {slower}"
     elif costs and all(c.limit == "GPU" for c in costs.values()):
@@ -256,7 +259,7 @@ def _tie(blocks: Sequence[Block], middle: float = 0.0) -> Choice:
         )
     else:
         why = "calls take the same time, and a graph saves no host time"
-    return Choice(winner, why, True, costs)
+    return Choice(winner, why, True, costs, noisy)
 
 
 def inside_ms(blocks: Sequence[Block], candidate: str) -> float:

@@ -291,10 +291,12 @@ class Group:
             log.info("%s: %s, because %s.", names, choice.winner, choice.why)
 
     def _note(self, member: Member, choice: Choice) -> None:
-        """Report a choice, and remember it for later processes."""
+        """Report a choice, and remember it for later processes if it is no guess."""
         region, spread = member.region, choice.costs.get(choice.winner)
         region.choice, region.choice_why = choice.winner, choice.why
         region.candidates = {name: asdict(spread) for name, spread in choice.costs.items()}
+        if choice.noisy:
+            return
         period = spread.median if spread else 0.0
         self.leader.decisions.save(member.key, Decision(choice.winner, choice.why, period))
 

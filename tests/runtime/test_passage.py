@@ -301,6 +301,68 @@ def test_views_are_outputs_in_their_own_shape(monkeypatch: pytest.MonkeyPatch) -
     assert len({t.data_ptr() for t in kept}) == len(kept)
 
 
+STRAIGHT = """a, b = args
+        args.clear()
+        (buf0, buf1) = self.partitions[0]([a, b])
+        return (buf0, buf1, )"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "only_passes"),
+    [
+        ("", "", True),
+        ("[a, b]", "[b, a]", False),
+        ("buf0, buf1, )", "buf1, buf0, )", False),
+        ("buf0, buf1, )", "buf0, )", False),
+        ("buf0, buf1, )", "buf0, buf1, None, )", False),
+        ("buf0, buf1, )", "reinterpret_tensor(buf0, (2,), (1,), 0), buf1, )", False),
+        ("[a, b]", "[a, copy_if_misaligned(b)]", False),
+    ],
+)
+def test_a_runner_that_does_nothing_is_left_out_where_no_graph_is_wanted(
+    old: str, new: str, only_passes: bool
+) -> None:
+    def partition(args: list[Any]) -> tuple[int, int]:
+        return len(args), 7
+
+    def copy_if_misaligned(value: Any) -> Any:
+        return value
+
+    body = STRAIGHT.replace(old, new) if old else STRAIGHT
+    names = {"reinterpret_tensor": lambda *args: args[0], "copy_if_misaligned": copy_if_misaligned}
+    made = runner(body, partition, **names)
+    found = read_runner(made.call, 2, 2)
+    assert found is not None
+    assert found.only_passes(2, 2) is only_passes
+    assert not found.only_passes(3, 2)
+    assert not found.only_passes(2, 3)
+
+    mapping = SimpleNamespace(
+        input_index_mapping=[0, 1], output_index_mapping=[0, 1], constant_names=[]
+    )
+    graph = SimpleNamespace(
+        recursively_apply_fns=made.recursively_apply_fns,
+        current_callable=made.call,
+        compiled_fn_runner=made,
+        partition_maps=[mapping],
+        device_types={"cuda"},
+        device_idxs={0},
+        mutated_input_idxs=set(),
+    )
+    infos: list[PartitionInfo] = []
+
+    def wrap(function: Any, info: PartitionInfo) -> Any:
+        infos.append(info)
+        return lambda args: "by the region"
+
+    wrap_partitions(graph, GraphInfo("graph 0/0", "f at m.py:1", inputs=2), wrap)
+    made.partitions = [lambda args: ("by the runner", 7)]
+    given = [torch.ones(1), torch.ones(1)]
+    assert graph.current_callable([*given]) == "by the region"
+    infos[0].region.bypassed = True
+    assert ("by the runner" not in graph.current_callable(given)) is only_passes
+
+
 def test_a_region_that_is_decided_is_not_asked_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inductor's own call runs, and is counted, for as long as no graph is wanted."""
     gpu = SoftwareGpu()

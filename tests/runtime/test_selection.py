@@ -155,7 +155,7 @@ def test_what_cannot_be_told_for_certain_is_no_graph_that_seems_slower(
     choice = decide(blocks)
     assert choice is not None
     assert (choice.winner, choice.tie) == (GRAPH if chosen else NO_GRAPH, True)
-    assert ("timings are noisy" in choice.why) is (shift != 0.0)
+    assert ("timings are noisy" in choice.why, choice.noisy) == (shift != 0.0, shift != 0.0)
 
 
 def test_where_the_gpu_is_the_limit_a_graph_that_seems_faster_is_kept() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 from pygraph_rt.select.groups import Phase
+from pygraph_rt.select.remembered import Decisions
 from tests.runtime.simulated_loop import Machine, Part, entry, selector
 
 
@@ -259,3 +262,24 @@ def test_a_graph_whose_leader_is_not_called_any_more_is_decided_on_its_own(when:
     run(other, 1600)
     assert other.choice == GRAPH
     assert kept[1].group is not kept[2].group
+
+
+def test_what_noise_decided_is_not_remembered(tmp_path: Path) -> None:
+    """The program does other work that takes from 0 to 40 ms between calls."""
+    kept, source = Decisions(tmp_path), random.Random(3)
+    machine = Machine()
+    part = Part(machine, **HOST_BOUND)
+    part.key = "k"
+    noisy = entry(selector(machine), part, decisions=kept)
+    run(part, 640, lambda i: machine.spend(source.random() * 40_000))
+    assert noisy.group is not None
+    assert "timings are noisy" in part.region.choice_why
+    assert part.choice
+    assert kept.load("k") is None
+
+    part = Part(machine, **HOST_BOUND)
+    part.key = "k"
+    quiet = entry(selector(machine), part, decisions=kept)
+    run(part, 640)
+    assert quiet.group is not None
+    assert kept.load("k") is not None
