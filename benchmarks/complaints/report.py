@@ -14,6 +14,7 @@ from benchmarks.figures.data import Figure
 
 _ROOT = Path(__file__).parents[2]
 RESULTS = _ROOT / "benchmarks" / "results" / "complaints.json"
+NEWEST = RESULTS.with_name("complaints_2_15.json")
 PAGE = _ROOT / "docs" / "explanation" / "complaints.md"
 _MODES = ("default", "reduce-overhead", "pygraph")
 # Losses whose cause was measured: a sentence each, by complaint.
@@ -106,7 +107,30 @@ def not_measured(done: list[str]) -> list[str]:
     return ["", f"Not measured: {', '.join(f'`{name}`' for name in left)}."] if left else []
 
 
-def page(content: Row, causes: dict[str, str]) -> str:
+def newest_table(content: Row, causes: dict[str, str]) -> list[str]:
+    """What the newest torch makes of it; one that a stock mode fails on or gets wrong says so."""
+    counted = [row for row in content["rows"] if row.get("counted")]
+    totals = content["totals"]
+    below = ", ".join(f"`{name}`" for name in totals["below_0.98"]) or "none"
+    lines = [
+        f"## With torch {content['environment']['torch'].partition('+')[0]}",
+        "",
+        f"{totals['counted']} of {totals['programs']} programs show their complaint; pygraph is "
+        f"right in {totals['right']}. Below 0.98: {below} ([{NEWEST.name}]"
+        f"(../../benchmarks/results/{NEWEST.name})).",
+        "",
+        "| complaint | default | reduce-overhead | pygraph | x |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for row in counted:
+        times = [time_of(row["modes"][m]) if m in row["modes"] else "ended" for m in _MODES]
+        speed = number(row["speed_beside_best_stock"], ".2f")
+        cells = [f"`{row['name']}`", *times, f"**{speed}**"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, "", *losses(counted, causes)]
+
+
+def page(content: Row, newest: Row, causes: dict[str, str]) -> str:
     """The whole page."""
     done = [row for row in content["rows"] if "modes" in row]
     counted = [row for row in done if row["counted"]]
@@ -144,6 +168,8 @@ def page(content: Row, causes: dict[str, str]) -> str:
         "",
         *([f"- {title(row['name'])} ({links(row)})" for row in others] or ["None."]),
         *not_measured([row["name"] for row in done]),
+        "",
+        *newest_table(newest, causes),
     ]
     return "\n".join(lines) + "\n"
 
@@ -187,8 +213,8 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=PAGE)
     given = parser.parse_args()
     content = json.loads(given.results.read_text())
-    causes = json.loads(CAUSES.read_text()) if CAUSES.exists() else {}
-    given.page.write_text(page(content, causes))
+    newest, causes = json.loads(NEWEST.read_text()), json.loads(CAUSES.read_text())
+    given.page.write_text(page(content, newest, causes))
 
 
 if __name__ == "__main__":

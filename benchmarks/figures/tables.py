@@ -5,6 +5,7 @@ A table stands below the comment ``<!-- table: NAME -->``, up to the next empty 
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -363,7 +364,24 @@ def _first_calls() -> str:
     return markdown([*head, "`always`: call 10", "call 500", "cold, `auto`: call 100"], body)
 
 
+def _version_0_1() -> str:
+    """Milliseconds a call with version 0.1 and with this one; above 1: this one is faster."""
+    body = []
+    for name, row in load("compare_commits.json")["rows"].items():
+        if "kernel_ms" not in row:
+            continue
+        old, new = (statistics.median(row["ms"][side]) for side in ("base", "new"))
+        kernels = [statistics.median(row["kernel_ms"][side]) for side in ("base", "new")]
+        low, high = row["interval_95"]
+        ratio = f"{row['ratio']:.2f}x ({low:.2f} to {high:.2f})"
+        times = [f"{old:.3g}", f"{new:.3g}", ratio, f"{kernels[0] / kernels[1]:.2f}x"]
+        body.append([name.partition(":")[2], *times])
+    head = ["workload", "version 0.1, ms", "this version, ms", "ratio (95 % interval)"]
+    return markdown([*head, "GPU kernels alone"], body)
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "version-0-1": _version_0_1,
     "accuracy": _accuracy,
     "training-loops": _training_loops,
     "regional": _regional,

@@ -191,7 +191,7 @@ def result() -> dict[str, Any]:
 
 def test_the_page_tells_losses_and_what_is_not_shown() -> None:
     content = result()
-    text = report.page(content, {"take_of_a_vector": "Guards."})
+    text = report.page(content, content, {"take_of_a_vector": "Guards."})
     counted, _, rest = text.partition("## Lost")
     assert "2 of 3 programs, of 1 groups" in counted
     assert "| fails | 0.5 | **2.00** |" in counted
@@ -200,7 +200,10 @@ def test_the_page_tells_losses_and_what_is_not_shown() -> None:
     assert "- `take_of_a_vector`: 0.50 of default. Guards." in rest
     assert base.title("rope_in_place") in rest.partition("## Not shown")[2]
     assert base.title("rope_in_place") not in counted
-    assert "has not been measured" in report.page(content, {})
+    assert "has not been measured" in report.page(content, content, {})
+    newest = text.partition("## With torch 2.11\n")[2]
+    assert "| `block_by_block` | 1 | fails | 0.5 | **2.00** |" in newest
+    assert "- `take_of_a_vector`: 0.50 of default. Guards." in newest
     assert report.figures(content) == {
         "block by block": {"reduce-overhead": None, "pygraph": 2.0},
         "take of a vector": {"reduce-overhead": 1.0, "pygraph": 0.5},
@@ -233,6 +236,10 @@ def test_no_row_is_started_late_and_rows_of_other_runs_stay(
 
 
 def test_the_page_is_made_from_the_result_file() -> None:
-    content = json.loads(report.RESULTS.read_text("utf-8"))
-    assert report.PAGE.read_text("utf-8") == report.page(content, {})
-    assert content["totals"] == totals(content["rows"])
+    content, newest, causes = (
+        json.loads(path.read_text("utf-8"))
+        for path in (report.RESULTS, report.NEWEST, report.CAUSES)
+    )
+    assert report.PAGE.read_text("utf-8") == report.page(content, newest, causes)
+    for each in (content, newest):
+        assert each["totals"] == totals(each["rows"])
