@@ -27,7 +27,7 @@ def measure(name: str, extra: list[str], cache: str, seconds: int) -> rows.Row:
     if "error" in row:
         again = run([name, *extra, "--modes", "default,pygraph"], cache, seconds, MODULE)
         if "error" not in again:
-            row = {**again, "ended": row}
+            row = {**again, "ended": row["error"]}
     return {**known, **row}
 
 
