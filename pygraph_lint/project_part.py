@@ -7,22 +7,36 @@ was missing, until nothing is; the second are the files that import it, directly
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple, TypeAlias
 
 from pygraph_lint.analysis.unread import Unread
 from pygraph_lint.files.project import last_name
 
-_DEFINED = re.compile(rb"^(?:def|[ \t]*class)[ \t]+(\w+)", re.MULTILINE)
+_DEFINED = re.compile(rb"^(?:def|[ \t]*class)[ \t]+(\w+)[ \t]*[(:\[]", re.MULTILINE)
 
 _FROM = re.compile(rb"\bfrom[ \t]*([.\w]+)[ \t]*import\b[ \t]*(\([^)]*\)|(?:[^\r\n#\\]|\\\r?\n)*)")
 _WORD = re.compile(rb"\w+")
 _MEMBER = re.compile(rb"\.(\w+)")
+_BEHIND = re.compile(rb"\bimport\b([^\n]*)")
+# What begins at the start of a line, the names that it defines, and those that it imports anew.
+_STATEMENT = re.compile(rb"^[A-Za-z_@]", re.MULTILINE)
+_DEFINITION = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
+_DEFINING = re.compile(
+    rb"^[ \t]*(?:(?:def|class)[ \t]+(\w+)|([\w, \t]+?)(?::[^=\n]*)?=(?!=))", re.MULTILINE
+)
+_RENAMED = re.compile(rb"\b(\w+)[ \t]+as[ \t]+(?!\1\b)(\w+)")
+# What is no name that others import.
+_SPECIAL = frozenset(map(str.encode, (*keyword.kwlist, "__all__", "__name__")))
 
+
+# What leads to a caller is left out where it is so many files, or most of the project.
+_FROM_CALLERS = 200
 
 _Names: TypeAlias = "tuple[frozenset[bytes], frozenset[bytes]]"  # defined, told by their names
 
@@ -40,9 +54,37 @@ def is_part(files: Collection[str], every: Collection[str]) -> bool:
     return 3 * len(files) < len(every)
 
 
-def members(text: bytes) -> frozenset[bytes]:
-    """The names of all attributes that a text has."""
-    return frozenset(_MEMBER.findall(text))
+class _Block(NamedTuple):
+    """A statement at the top of a file: the names that it defines, and all its words."""
+
+    names: frozenset[bytes]
+    words: frozenset[bytes]
+
+
+def _blocks(text: bytes) -> Iterator[_Block]:
+    """The statements at the top of a text; a text in quotes may count as several."""
+    begins = [each.start() for each in _STATEMENT.finditer(text)]
+    start = begins[0] if begins else 0
+    for begin, end in pairwise([*begins, len(text)]):
+        if not text.startswith(b"@", begin):  # which belongs to what it decorates
+            block, start = text[start:end], end
+            defined = _DEFINITION.findall(block)
+            if not defined:
+                defined = _WORD.findall(b" ".join(chain.from_iterable(_DEFINING.findall(block))))
+                for name, other in _RENAMED.findall(block):
+                    yield _Block(frozenset((other,)), frozenset((name,)))
+            yield _Block(frozenset(defined) - _SPECIAL, frozenset(_WORD.findall(block)))
+
+
+def _using(blocks: Iterable[_Block], names: frozenset[bytes]) -> list[_Block]:
+    """The statements that have some of the names, with these alone."""
+    found = (_Block(each.names & names, each.words & names) for each in blocks)
+    return [each for each in found if each.names or each.words]
+
+
+def _members(text: bytes) -> frozenset[bytes]:
+    """The names of all attributes that a text has; all words where some may come from a star."""
+    return frozenset((_WORD if b"import *" in text else _MEMBER).findall(text))
 
 
 class Starts(NamedTuple):
@@ -55,13 +97,13 @@ class Starts(NamedTuple):
 
 
 class Importers:
-    """Which files may import a file, of all files by the words of their imports.
+    """Which files may lead to a file, of all files by the words of their imports.
 
-    Imports are compared by the last part of names, and what a package passes on by the names that a
-    text has. A file may be too many. One is too few only where what imports the file is itself
-    imported from a package that passes it on. Files that call a method of the file on any object
-    count as importers, where its name alone may say which method is meant. Who imports these is
-    left out where it is most of the project: what such a file says of its calls is known then.
+    A file that imports it counts, directly or through packages that pass its names on; then those
+    that import a name of such a file which rests on the name it imports, and so on. Files that call
+    a method of the file on any object count, too, where its name alone may say which method is
+    meant. What leads to these is left out where it is too much: what such a file says of its calls
+    is known then. Texts are compared by words: a file may be too many.
     """
 
     def __init__(
@@ -76,14 +118,17 @@ class Importers:
         self._text = text
         self._words = words
         self._told = told
-        self._found: dict[str, tuple[_Names, Starts]] = {}
+        self._found: dict[str, tuple[_Names, frozenset[bytes], Starts]] = {}
+        self._blocks: dict[str, list[_Block]] = {}
+        self._members: dict[str, frozenset[bytes]] = {}
+        self._imported: dict[str, tuple[frozenset[bytes], frozenset[bytes]]] = {}
         self._by_word: dict[bytes, list[str]] = {}
         for name, found in words.items():
             for word in found:
                 self._by_word.setdefault(word, []).append(name)
 
     def of(self, names: Iterable[str]) -> Starts:
-        """``names`` and the files that may import them, directly or through others."""
+        """``names`` and the files that may lead to them, directly or through others."""
         found = [self._of_one(name) for name in names]
         files, callers = (frozenset(chain.from_iterable(part)) for part in zip(*found, strict=True))
         return Starts(files, callers - files)
@@ -92,61 +137,100 @@ class Importers:
         names = defined, told = frozenset(_DEFINED.findall(self._text(given))), self._told(given)
         held = self._found.get(given)
         if held is not None and held[0] == names:
-            return held[1]
-        reached = self._reached({given, *self._through_packages(given, defined)}, given)
-        callers = set(self._callers(given, told)) - reached
-        for caller in sorted(callers):
-            wider = reached | self._reached({caller}, caller)
-            reached = wider if is_part(wider, self._words) else reached
-        found = Starts(frozenset(reached), frozenset(callers - reached))
-        self._found[given] = (names, found)
+            return held[2]
+        direct = {*self._by_word.get(last_name(given), ()), *self._through_packages(given, defined)}
+        reached = {given: frozenset[bytes](), **dict.fromkeys(direct - {given}, frozenset[bytes]())}
+        if is_part(reached, self._words):
+            self._reach(reached, dict.fromkeys(direct - {given}, defined), len(self._words))
+        callers = set(self._callers(given, told)) - reached.keys()
+        for caller in sorted(callers) if is_part(reached, self._words) else ():
+            wider = dict(reached)
+            self._reach(wider, {caller: told}, _FROM_CALLERS)
+            few = len(wider) < _FROM_CALLERS + len(reached)
+            reached = wider if few and is_part(wider, self._words) else reached
+        found = Starts(frozenset(reached), frozenset(callers - reached.keys()))
+        self._found[given] = (names, defined.union(told, *reached.values()), found)
         return found
 
-    def _reached(self, names: set[str], given: str) -> set[str]:
-        """Some files and those that import them by name, directly or through others. Of a package
-        other than the ``given`` one, what it passes on is looked for elsewhere.
+    def _reach(
+        self,
+        reached: dict[str, frozenset[bytes]],
+        new: Mapping[str, frozenset[bytes]],
+        most: int,
+    ) -> None:
+        """Add new files, and those that use what rests on the names that these use; not all of
+        them where that is most of the project, or more than ``most``.
         """
-        reached, front = set(names), list(names)
-        while front:
-            name = front.pop()
-            if name.endswith("__init__.py") and name != given:
+        front, most = list(new.items()), len(reached) + most
+        while front and is_part(reached, self._words) and len(reached) < most:
+            name, used = front.pop()
+            before = reached.get(name)
+            if before is not None and used <= before:
                 continue
-            new = set(self._by_word.get(last_name(name), ())) - reached
-            reached |= new
-            front += new
-        return reached
+            known = self._resting_on(name, before or frozenset[bytes]())
+            reached[name] = used | (before or frozenset[bytes]())
+            further = self._resting_on(name, reached[name]) - known
+            front += ((user, further) for user in self._users(name, further) if further)
+
+    def _users(self, name: str, defined: frozenset[bytes]) -> Iterator[str]:
+        """The files that use one of the names that a file defines."""
+        for user in self._by_word.get(last_name(name), ()):
+            if not defined.isdisjoint(self._words[user]) or self._has_one(user, defined):
+                yield user
+        yield from self._through_packages(name, defined)
+
+    def _resting_on(self, name: str, used: frozenset[bytes]) -> frozenset[bytes]:
+        """What a file defines by some names, or by what rests on them."""
+        found, before = used, frozenset[bytes]()
+        defined = frozenset[bytes]()
+        while found != before:
+            before = found
+            using = (each for each in self._blocks_of(name) if not found.isdisjoint(each.words))
+            defined = defined.union(*(each.names for each in using))
+            found = used | defined
+        return defined
+
+    def _blocks_of(self, name: str) -> list[_Block]:
+        if name not in self._blocks:
+            self._blocks[name] = list(_blocks(self._text(name)))
+        return self._blocks[name]
 
     def _callers(self, given: str, methods: frozenset[bytes]) -> list[str]:
         """The other files that call one of some methods on any object."""
         others = (name for name in self._words if name != given) if methods else ()
         return [name for name in others if _calls_one(self._text(name), methods)]
 
-    def edited(self, before: bytes, after: bytes) -> None:
-        """Forget what depends on the attributes in a file's text, which has changed; the words of
-        its imports have not.
+    def edited(self, name: str, before: bytes, after: bytes) -> None:
+        """Forget what depends on the text of a file, which has changed; the words of its imports
+        have not.
         """
-        old, new = members(before), members(after)
+        self._imported.pop(name, None)
+        self._members.pop(name, None)
+        self._blocks.pop(name, None)
         moved = _FROM.findall(before) != _FROM.findall(after)
-        for given, ((defined, told), _) in list(self._found.items()):
-            uses = defined.isdisjoint(old) != defined.isdisjoint(new)
+        old, new = (
+            [*_blocks(text), _Block(_members(text), frozenset())] for text in (before, after)
+        )
+        for given, ((_, told), asked, _) in list(self._found.items()):
+            uses = _using(old, asked) != _using(new, asked)
             if moved or uses or _calls_one(before, told) != _calls_one(after, told):
                 del self._found[given]
 
     def _through_packages(self, name: str, defined: frozenset[bytes]) -> Iterator[str]:
         """Files that import from a package around a file, and have one of its names."""
-        direct = self._by_word.get(last_name(name), ())
-        if name.endswith("__init__.py") or not any(each.endswith("__init__.py") for each in direct):
+        passing = (name, *self._by_word.get(last_name(name), ()))
+        if not defined or not any(each.endswith("__init__.py") for each in passing):
             return
         packages = {part.encode(errors="surrogateescape") for part in name.split("/")[:-1]}
-        any_package = b"|".join(map(re.escape, packages)) or rb"(?!)"
-        whole = re.compile(rb"\bimport[^\n]*\b(?:" + any_package + rb")\b")
         using = {each for word in (b".", *packages) for each in self._by_word.get(word, ())}
         for other in using - {name}:
             if other.endswith("__init__.py"):
                 continue
             named = not defined.isdisjoint(self._words[other])
             passed_on = named and self._from_a_package(other, defined)
-            if passed_on or self._has_member(other, whole, defined):
+            imported = packages & self._words[other]
+            whole = imported and not imported.isdisjoint(self._imports(other)[1])
+            if passed_on or (whole and self._has_one(other, defined)):
                 yield other
 
     @cached_property
@@ -155,18 +239,29 @@ class Importers:
         packages = (name for name in self._words if name.endswith("__init__.py"))
         return frozenset((b"", *map(last_name, packages)))
 
+    def _imports(self, file: str) -> tuple[frozenset[bytes], frozenset[bytes]]:
+        """The names that a file imports from packages, and the words behind its `import`s."""
+        if file not in self._imported:
+            text = self._text(file)
+            named = (
+                match[2]
+                for match in _FROM.finditer(text)
+                if match[1].rpartition(b".")[2] in self._packages
+            )
+            behind = chain.from_iterable(map(_WORD.findall, _BEHIND.findall(text)))
+            from_packages = chain.from_iterable(map(_WORD.findall, named))
+            self._imported[file] = frozenset(from_packages), frozenset(behind)
+        return self._imported[file]
+
     def _from_a_package(self, file: str, names: frozenset[bytes]) -> bool:
         """Whether a file imports one of the names from a package: from a module it is another."""
-        return any(
-            match[1].rpartition(b".")[2] in self._packages
-            and not names.isdisjoint(_WORD.findall(match[2]))
-            for match in _FROM.finditer(self._text(file))
-        )
+        return not names.isdisjoint(self._imports(file)[0])
 
-    def _has_member(self, file: str, whole: re.Pattern[bytes], names: frozenset[bytes]) -> bool:
-        """Whether a file imports a package as a whole, and has an attribute of one of the names."""
-        text = self._text(file)
-        return whole.search(text) is not None and not names.isdisjoint(members(text))
+    def _has_one(self, file: str, names: frozenset[bytes]) -> bool:
+        """Whether a file has one of some names as an attribute, or may have it from a star."""
+        if file not in self._members:
+            self._members[file] = _members(self._text(file))
+        return not names.isdisjoint(self._members[file])
 
 
 class UnreadFiles(Unread):
@@ -189,13 +284,18 @@ class UnreadFiles(Unread):
         self._said = said if said is not None else {}
         self._definers = definers
         self._defining: dict[str, list[str]] = {}
-        self._texts: dict[str, bytes] = {}
+        self._saying: dict[str, list[str]] = {}
         self._known: dict[tuple[str, str], bool] = {}
 
     def same_answers(self, text: Callable[[str], bytes], names: Iterable[str]) -> bool:
         """Whether what was asked so far has the same answers with other texts of some files."""
         files = set(names)
         same = all(self._left_out(method) == held for method, held in self._defining.items())
+        same = same and all(
+            (word.encode() in text(file)) == (self._modules.get(file) in saying)
+            for word, saying in self._saying.items()
+            for file in files & self._modules.keys()
+        )
         return same and all(
             (word.encode(errors="surrogateescape") in text(file)) == answer
             for (module, word), answer in self._known.items()
@@ -212,6 +312,12 @@ class UnreadFiles(Unread):
             self._defining[method] = self._left_out(method)
         return self._defining[method]
 
+    def saying(self, word: str) -> Collection[str]:
+        if word not in self._saying:
+            files = self._modules.items()
+            self._saying[word] = [name for file, name in files if self._has(file, word)]
+        return self._saying[word]
+
     def _left_out(self, method: str) -> list[str]:
         return [self._modules[file] for file in self._definers(method) if file in self._modules]
 
@@ -227,11 +333,13 @@ class UnreadFiles(Unread):
             return False
         if not word or file.endswith("__init__.py"):
             return True  # a package passes on names that its text does not have
+        return self._has(file, word)
+
+    def _has(self, file: str, word: str) -> bool:
+        """Whether the text of a file has a word."""
         said = self._said.get((file, word))
         if said is None:
-            if file not in self._texts:
-                self._texts[file] = self._text(file)
-            said = word.encode(errors="surrogateescape") in self._texts[file]
+            said = word.encode(errors="surrogateescape") in self._text(file)
             self._said[file, word] = said
         return said
 

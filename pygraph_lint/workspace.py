@@ -182,7 +182,7 @@ class Project:
         if old is None or new is None or (old.torch, old.words) != (new.torch, new.words):
             self._matter = self._importers = None
         elif self._importers is not None:
-            self._importers.edited(before, self._text(relative))
+            self._importers.edited(relative, before, self._text(relative))
         if old is None or new is None or old.methods != new.methods:
             self._methods.clear()
 

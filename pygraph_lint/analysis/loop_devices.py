@@ -24,4 +24,13 @@ class NamedDevices:
                 imports(module, each) or (imports(each, module) and is_program(each))
                 for each in others
             )
+            if not known:
+                self._miss_imports(module)
         return known
+
+    def _miss_imports(self, module: ModuleFacts) -> None:
+        """Note that the modules which a file imports are missing, where they were not read."""
+        for name in (*module.bindings.values(), *module.inner_imports):
+            parts = name.split(".")
+            for count in range(1, len(parts) + 1):
+                self._program.module(".".join(parts[:count]))

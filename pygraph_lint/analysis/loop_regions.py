@@ -83,11 +83,10 @@ class LoopRegions:
         self._passed = PassedFunctions(program)
         self._akin = Akin(program)
         self._resolved: dict[str, dict[Span, list[Call]]] = {}
-        counting = (each for each in program.modules.values() if asked.counts(each.module))
-        modules = [each for each in counting if not each.is_test]
+        modules = [each for each in program.modules.values() if not each.is_test]
         self._trains = self._training(modules)
         self._steps = self._with_callers(modules, self._whole_steps(modules))
-        starts = self._starts_in(modules)
+        starts = self._starts_in([each for each in modules if asked.counts(each.module)])
         self._starts = {_key(body) for body in starts}
         self.starts = {body.function: RegionKind.HOST_LOOP for body in starts}
         self.start_words = {body.function: _start(body) for body in reversed(starts)}

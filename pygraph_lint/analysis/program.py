@@ -11,7 +11,7 @@ from itertools import chain
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.by_name import are_in_few_folders
-from pygraph_lint.analysis.exports import private_names
+from pygraph_lint.analysis.exports import VALIDATES, private_names
 from pygraph_lint.analysis.model import Call, ClassFacts, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.passed import objects_of
 from pygraph_lint.analysis.unread import NOTHING_UNREAD, Unread
@@ -357,6 +357,12 @@ class Program:
     def patched(self) -> frozenset[str]:
         """What some file assigns to from outside, by the names that it uses."""
         return frozenset(name for module in self.modules.values() for name in module.patched)
+
+    @cached_property
+    def checks_distributions(self) -> bool:
+        """Whether no file may turn off that distributions check their arguments."""
+        self.missing.update(self._unread.saying("validate_args"))
+        return VALIDATES not in self.patched
 
     def patched_in(self, module: ModuleFacts) -> frozenset[str]:
         """What some file assigns to of all that a module defines."""

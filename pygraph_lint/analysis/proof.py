@@ -18,7 +18,6 @@ from pygraph_lint.analysis.events import (
     call_site,
     on_host,
 )
-from pygraph_lint.analysis.exports import VALIDATES
 from pygraph_lint.analysis.given_arguments import all_on_host, some_omits
 from pygraph_lint.analysis.graph_ends import GraphEnds
 from pygraph_lint.analysis.model import Call, FunctionFacts
@@ -349,7 +348,7 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "ends": lambda proof, need: proof.graph_ends.in_method(need.owner, need.name),
     "generator": _is_generator,
     "checks": lambda proof, need: (
-        VALIDATES not in proof.program.patched and not proof.program.has_method(need.name)
+        proof.program.checks_distributions and not proof.program.has_method(need.name)
     ),
     "open": _is_open,
     "omitted": lambda proof, need: some_omits(proof.program.functions, proof.paths.callers, need),

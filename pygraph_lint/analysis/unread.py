@@ -20,5 +20,9 @@ class Unread:
         """The modules left out that may have a method of a name."""
         return ()
 
+    def saying(self, word: str) -> Collection[str]:
+        """The modules left out whose text has a word."""
+        return ()
+
 
 NOTHING_UNREAD = Unread()

@@ -262,18 +262,24 @@ def test_a_method_that_another_file_gets_changes_what_its_name_means(
 def test_importers_are_found_through_files_and_by_name_through_packages() -> None:
     words = {
         "pkg/a.py": frozenset[bytes](),
-        "pkg/b.py": frozenset({b"a"}),
-        "pkg/c.py": frozenset({b"b"}),
+        "pkg/b.py": frozenset({b"a", b"Model"}),
+        "pkg/c.py": frozenset({b"b", b"made"}),
         "pkg/__init__.py": frozenset({b"a", b"."}),
         "d.py": frozenset({b"pkg"}),
         "e.py": frozenset({b"c"}),
+        "other.py": frozenset({b"b", b"plain"}),
         "f.py": frozenset({b"pkg"}),
+        **{f"more_{n}.py": frozenset[bytes]() for n in range(20)},
     }
     texts = dict.fromkeys(words, b"")
     texts["pkg/a.py"] = b"class Model: ..."
+    texts["pkg/b.py"] = b"from a import Model\ndef made():\n    return Model()\nplain = 1\n"
+    texts["pkg/c.py"] = b"from b import made\n@wraps\nclass C:\n    kept = made()\n"
+    texts |= {"e.py": b"import c\nc.C()", "other.py": b"from b import plain\nplain()"}
     texts |= {"d.py": b"import pkg\npkg.Model()", "f.py": b"import pkg\npkg.Models()"}
     found = Importers(words, texts.__getitem__)
-    assert found.of(["pkg/a.py"]).files == set(words) - {"f.py"}
+    leading = {"pkg/a.py", "pkg/b.py", "pkg/c.py", "pkg/__init__.py", "d.py", "e.py"}
+    assert found.of(["pkg/a.py"]).files == leading
     assert found.of(["pkg/__init__.py"]).files == {"pkg/__init__.py", "d.py", "f.py"}
 
 
@@ -373,4 +379,171 @@ def test_a_caller_by_name_that_an_edit_makes_is_seen(
     assert runner.check([path])
     own = CALLS_BY_NAME.replace("self.score.rate(x)", "self.rate(x)")
     runner.replace_content({tmp_path / "model.py": own.encode()})
+    assert not runner.check([path])
+
+
+def _slice(
+    folder: Path, files: dict[str, str], checked: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[tuple[Any, ...]], set[str]]:
+    """The findings of one file, the same alone as in the whole, and the files that were read."""
+    _others(folder)
+    for n in range(20):
+        (folder / f"more_{n}.py").write_text("import torch\n")
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    path, read = folder / checked, set[str]()
+    whole = [row for row in _checked(sorted(folder.rglob("*.py"))) if row[0] == str(path)]
+    check = workspace._remember_check
+
+    def noted(facts: dict[str, Any], *rest: Any) -> None:
+        read.update(facts)
+        check(facts, *rest)
+
+    monkeypatch.setattr(workspace, "_MANY", 1)
+    monkeypatch.setattr(workspace, "_remember_check", noted)
+    assert [row[:-1] for row in _checked([path])] == [row[:-1] for row in whole]
+    return whole, read
+
+
+DECIDES = """
+import torch
+def decide(x):
+    return x * 2 if x.sum() > 0 else x
+def other(x):
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "passed_on", "imported"),
+    [
+        ("def apply(x):\n    return decide(x)\n", "from .block import apply", "apply"),
+        ("def apply(x):\n    return decide(x)\n", "from .block import *", "apply"),
+        ("def apply(x):\n    return decide(x)\n", "from .block import apply as run", "run"),
+        ("apply = decide\n", "from .block import apply", "apply"),
+        ("", "from .steps import decide\ndef apply(x):\n    return decide(x)", "apply"),
+    ],
+)
+def test_who_uses_what_rests_on_a_file_is_read_through_packages(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    between: str,
+    passed_on: str,
+    imported: str,
+) -> None:
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/parts/__init__.py": f"{passed_on}\n",
+        "pkg/parts/steps.py": DECIDES,
+        "pkg/parts/block.py": f"from .steps import decide, other\n{between}"
+        "def unrelated(x):\n    return other(x)\n",
+        "pkg/model.py": f"import torch\nfrom pkg.parts import {imported}\n"
+        "class Model(torch.nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+        f"        return {imported}(x)\n",
+        "use.py": "import torch\nfrom pkg.model import Model\nmodel = Model()\n",
+    }
+    found, read = _slice(tmp_path, files, "pkg/parts/steps.py", monkeypatch)
+    assert found
+    assert "other_1.py" not in read
+
+
+def test_who_uses_something_else_of_a_file_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "steps.py": DECIDES,
+        "block.py": "import steps\nimport torch\ndef apply(x):\n    return steps.decide(x)\n"
+        "class Plain(torch.nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+        "        return apply(x)\ndef unrelated(x):\n    return -x\n",
+        "user.py": "import torch\nfrom block import unrelated\nunrelated(torch.ones(3))\n",
+    }
+    found, read = _slice(tmp_path, files, "steps.py", monkeypatch)
+    assert found
+    assert {"steps.py", "block.py"} <= read and "user.py" not in read
+
+
+STEPS = """
+def update(model, batch, optimizer):
+    loss = model(batch).mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+"""
+PLAYS = """
+import torch
+import steps
+def train(model, batch, optimizer, log):
+    loss = steps.update(model, batch, optimizer)
+    log.append(loss.item())
+def main(model, env, optimizer, log):
+    state = env.reset()
+    for _ in range(100):
+        action = model(torch.as_tensor(state).cuda()).cpu().numpy()
+        state = env.step(action)
+        train(model, state, optimizer, log)
+"""
+
+
+def test_a_training_step_of_another_file_counts_for_the_loops_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"steps.py": STEPS, "play.py": PLAYS}
+    assert _slice(tmp_path, files, "play.py", monkeypatch)[0]
+
+
+LOOP = """
+import torch
+import settings
+def train(model, loader, optimizer):
+    for batch in loader:
+        loss = model(batch).mean()
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+"""
+
+
+def test_a_device_that_an_imported_file_names_counts_for_a_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"settings.py": "def place(x):\n    return x.to('cuda')\n", "loop.py": LOOP}
+    assert _slice(tmp_path, files, "loop.py", monkeypatch)[0]
+
+
+@pytest.mark.parametrize("says", ["", "torch.distributions.Distribution"])
+def test_a_file_that_turns_checks_of_distributions_off_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str
+) -> None:
+    model = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor):
+        return torch.distributions.Normal(x, x.abs()).sample()
+"""
+    turned_off = f"import torch\n{says}.set_default_validate_args(False)\n" if says else ""
+    files = {"model.py": model, "start.py": turned_off}
+    found, _ = _slice(tmp_path, files, "model.py", monkeypatch)
+    assert bool(found) is not bool(says)
+
+
+def test_a_use_that_an_edit_of_a_file_between_makes_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = "import steps\ndef apply(x):\n    return steps.decide(x)\n"
+    files = {
+        "steps.py": DECIDES,
+        "block.py": block.replace("decide", "other"),
+        "model.py": "import torch\nimport block\nclass Model(torch.nn.Module):\n"
+        "    def forward(self, x: torch.Tensor):\n        return block.apply(x)\n",
+    }
+    found, _ = _slice(tmp_path, files, "steps.py", monkeypatch)
+    assert not found
+    runner = Runner(load(), {}, isolated=True)
+    path = tmp_path / "steps.py"
+    assert not runner.check([path])
+    runner.replace_content({tmp_path / "block.py": block.encode()})
+    assert runner.check([path])
+    runner.replace_content({tmp_path / "block.py": files["block.py"].encode()})
     assert not runner.check([path])
