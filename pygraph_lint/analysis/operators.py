@@ -97,15 +97,26 @@ def _computed(dtype: str, left: Value, right: Value) -> Value:
     source = left if left.is_tensor and not (left.needs and right.is_tensor) else right
     if not source.is_tensor:
         source = left
+    device = merge_device([left, right])
+    if _is_made_at_home(left, right) or _is_made_at_home(right, left):
+        device = v.ON_HOST
     return v.tensor(
         source.why,
         dtype,
-        merge_device([left, right]),
+        device,
         broadcast_rank(left, right),
         inherited_flags([left, right]),
         merge_needs(left, right),
         merge_home([left, right]),
     )
+
+
+def _is_made_at_home(one: Value, other: Value) -> bool:
+    """Whether a tensor with dimensions is made on the host, and another one is only believed to be
+    on the device: what no operator takes together is in one place.
+    """
+    made = one.device == v.ON_HOST and one.ndim > 0 and one.must_be_tensor and not one.needs
+    return made and bool(other.needs)
 
 
 def eval_unary(state: State, node: ast.UnaryOp) -> Value:

@@ -77,6 +77,9 @@ class M(nn.Module):
         ("torch.__version__ >= '2.1'", False),
         ("version.Version(torch.__version__) < version.Version('2.0')", True),
         ("version.parse(torch.__version__) >= version.parse('2.13')", True),
+        ("digit_version(torch.__version__) > digit_version('1.6.0')", False),
+        ("digit_version(torch.__version__) > digit_version('2.13')", True),
+        ("digit_version(torch.__version__) > other_version('1.6.0')", True),
         ("version.parse(nn.__version__) >= version.parse('1.8')", True),
     ],
 )

@@ -26,6 +26,8 @@ from tests.analysis.test_host_loops import kinds as in_loops
         ("self.table.device == x.device", False, True),
         ("x.device != torch.device('cpu')", False, False),
         ("x.dtype != y.dtype", False, False),
+        ("False and hasattr(self, 'table')", True, False),
+        ("True", False, True),
     ],
 )
 def test_how_a_condition_seldom_comes_out(test: str, if_true: bool, if_false: bool) -> None:

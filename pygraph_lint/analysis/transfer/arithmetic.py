@@ -42,8 +42,10 @@ def merge_device(values: list[Value]) -> int:
 
 
 def merge_home(values: list[Value]) -> Need | None:
-    """The value from elsewhere on whose device all tensors are."""
-    found = [value.home for value in values if value.kinds & v.TENSOR]
+    """The value from elsewhere on whose device all tensors are; see ``merge_device``."""
+    tensors = [value for value in values if value.kinds & v.TENSOR]
+    tensors = [value for value in tensors if not value.kinds & v.NUMBER] or tensors
+    found = [value.home for value in tensors]
     first = found[0] if found else None
     return first if all(home is first or home == first for home in found[1:]) else None
 
