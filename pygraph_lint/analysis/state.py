@@ -216,6 +216,8 @@ class State:
             evidence = (_EVIDENT[kind].format(subject=subject),)
         if about is not None and about.is_tensor and (self.on_host or about.device == v.ON_HOST):
             notes["lives"] = "host"
+            if about.flags & v.FIXED:
+                notes["fixed"] = "yes"
         key = (kind, span.line, span.column)
         old = self.events.get(key)
         if old is not None and (len(old.needs) <= len(needs)) and not notes:

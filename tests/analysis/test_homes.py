@@ -201,6 +201,22 @@ def test_the_value_of_a_tensor_that_stays_on_the_host_waits_for_nothing(
     assert found.consequences["sync"] == ("yes" if waits else "no")
 
 
+@pytest.mark.parametrize(
+    ("cut", "claim"),
+    [
+        ("torch.div(x.shape[1], 2, rounding_mode='trunc')", "ok"),
+        ("torch.div(x.shape[1], 2, rounding_mode='trunc') + 1", "ok"),
+        ("torch.div(x.shape[1], 2) + torch.randint(0, 2, ())", "stale"),
+        ("torch.randint(0, 9, ())", "stale"),
+    ],
+)
+def test_what_is_computed_from_sizes_alone_is_the_same_in_each_replay(cut: str, claim: str) -> None:
+    source = f"{HEAD}\nclass M(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    source += f"        cut = {cut}\n        return x[:, :cut]"
+    (found,) = [each for each in lint_text(source) if each.code == "PG407"]
+    assert (found.consequences["sync"], found.consequences["cudagraph"]) == ("no", claim)
+
+
 SPLICE = """
 class Model(nn.Module):
     def forward(self, x: torch.Tensor, lengths):

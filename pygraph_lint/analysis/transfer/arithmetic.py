@@ -52,13 +52,14 @@ def merge_home(values: list[Value]) -> Need | None:
 
 def inherited_flags(values: list[Value]) -> int:
     """What a result has of its operands' flags. What is computed from a draw, or from a test for
-    inf or nan, and from other tensors depends on these, too: it is neither.
+    inf or nan, and from other tensors depends on these, too: it is neither. So does what is
+    computed from numbers alone.
     """
     flags = 0
     for value in values:
         flags |= value.flags & v.FLOW
     tensors = [value for value in values if value.is_tensor]
-    for pure in (v.RANDOM, v.FINITE):
+    for pure in (v.RANDOM, v.FINITE, v.FIXED):
         if any(not value.flags & pure for value in tensors):
             flags &= ~pure
     return flags
