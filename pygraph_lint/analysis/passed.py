@@ -64,7 +64,7 @@ def passed(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
 def passed_or_default(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
     """The same, or the default where the call passes nothing for the parameter."""
     # By its class only an autograd Function's method is called with all that it names.
-    unbound = call.how == "function" and facts.owner and not facts.name.endswith("__")
+    unbound = call.how == "function" and facts.takes_object and not facts.name.endswith("__")
     unbound = unbound and not call.target.endswith(".apply")
     if call.how == "mention" or unbound or facts.decorators or KEYWORDED in call.unknown:
         return None

@@ -299,3 +299,26 @@ def test_what_a_step_keeps_is_something(test: str, given: str, reported: bool) -
     linked, facts = project(m=KEPT.format(test=test, given=given))
     found = [event.kind for _, event in linked.loop_events(facts["m"])]
     assert found == ["loop.read"] * reported
+
+
+@pytest.mark.parametrize(
+    ("more", "decorator", "reported"),
+    [("x, 3", "@staticmethod", False), ("x", "@staticmethod", True), ("M(), x, 3", "", True)],
+)
+def test_a_method_without_an_object_gets_what_its_class_is_called_with(
+    more: str, decorator: str, reported: bool
+) -> None:
+    first = "" if decorator else "self, "
+    source = f"""
+        import torch
+        class Tools:
+            {decorator}
+            def read({first}x: torch.Tensor, kept=None):
+                if kept is None:
+                    return x.item()
+                return x
+        class M(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                return Tools.read({more})
+    """
+    assert kinds(source) == ["sync.item"] * reported
