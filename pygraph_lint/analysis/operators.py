@@ -17,6 +17,7 @@ from pygraph_lint.analysis.conditions import (
     truth,
 )
 from pygraph_lint.analysis.devices import OTHER_DEVICES, note_met
+from pygraph_lint.analysis.events import EVERY
 from pygraph_lint.analysis.nodes import span_to
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_made, constant
@@ -267,8 +268,11 @@ def eval_boolean(state: State, node: ast.BoolOp) -> Value:
             value = state.ev(operand)
             static: bool | None = bool(value.const) if value.const is not None else None
         else:
-            before = state.ev_quiet(operand)
+            before, guards = state.ev_quiet(operand), state.guards
+            if not conjunction and before.is_tensor and before.kinds & v.NONE:
+                state.guards = (*guards, EVERY)  # `x or y`: an x that is given is mostly no number
             static = truth(state, operand, "branch.ternary")
+            state.guards = guards
             value = before._replace(const=None)
         result = value if result is None else v.join(as_made(result, value), value)
         if static is not None and static != conjunction and index < last:

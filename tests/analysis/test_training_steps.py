@@ -307,3 +307,27 @@ def test_what_runs_before_an_object_is_set_up(test: str, setter: str, runs: bool
                     total = loss.item()
     """
     assert kinds(source) == ["loop.read"] * runs
+
+
+@pytest.mark.parametrize(
+    ("made", "test", "runs"),
+    [
+        ("aggregator = make(names).to('cuda')", "aggregator", False),
+        ("aggregator = make(names).to('cuda')", "aggregator.sum() > 0", True),
+        ("aggregator = make(names).to('cuda') > 0", "aggregator", True),
+    ],
+)
+def test_the_bare_truth_of_what_is_moved_is_mostly_that_of_an_object(
+    made: str, test: str, runs: bool
+) -> None:
+    source = f"""
+    def fit(model, loader, optimizer, names):
+        {made}
+        for x in loader:
+            loss = model(x.to("cuda", non_blocking=True)).sum()
+            loss.backward()
+            optimizer.step()
+            if {test}:
+                model.note()
+    """
+    assert kinds(source) == ["loop.branch"] * runs

@@ -113,3 +113,24 @@ class Model(torch.nn.Module):
 """
     assert kinds(text) == []
     assert kinds(text.replace("@njit(cache=True)\n", "")) == ["branch.if"]
+
+
+@pytest.mark.parametrize(
+    ("default", "line", "found"),
+    [
+        (" | None = None", "mask = mask or x", []),
+        (" | None = None", "mask = mask.any() or x", ["branch.ternary"]),
+        ("", "mask = mask or x", ["branch.ternary"]),
+    ],
+)
+def test_a_tensor_that_may_be_left_out_is_asked_for_and_not_for_its_truth(
+    default: str, line: str, found: list[str]
+) -> None:
+    source = f"""
+        import torch
+        class M(torch.nn.Module):
+            def forward(self, x: torch.Tensor, mask: torch.Tensor{default}):
+                {line}
+                return x * mask
+    """
+    assert kinds(source) == found
