@@ -18,6 +18,7 @@ from pygraph_lint.analysis.usual import Usual
 from pygraph_lint.analysis.values import Value
 
 _MAX_PLACES = 300  # that are looked at for one path
+_MAX_CHOICES = 8  # of tests, one of which has to come out so
 
 
 class Calls(NamedTuple):
@@ -38,6 +39,10 @@ class Proving(Protocol):
 
     def holds(self, need: Need) -> bool:
         """Whether what a file's facts need holds."""
+
+    @property
+    def of_loops(self) -> bool:
+        """Whether it is about training loops, where a tensor is what seems to be one."""
 
     def is_tensor(self, value: Value) -> bool:
         """Whether what may be a tensor is one."""
@@ -89,7 +94,10 @@ class CallPaths:
         """The shortest path to a line of a function that stands under some conditions; None where
         all paths exclude these, and empty where none is known.
         """
-        place = _Place(function, _tests_of(function, needs))
+        found = (self._known_path(_Place(function, each)) for each in _tests_of(function, needs))
+        return next((path for path in found if path is not None), None)
+
+    def _known_path(self, place: _Place) -> CallPath | None:
         if place not in self._paths:
             self._paths[place] = ()  # while that is worked out
             self._paths[place] = self._path_to(place)
@@ -105,7 +113,7 @@ class CallPaths:
             calls = ((need.site.rpartition("@")[0], call),)
         if self.usual is None:
             begins = call is None and need.owner in self.calls.entered
-            passing = (self._asked(facts, need.tests, *each) is not None for each in calls)
+            passing = (bool(self._asked(facts, need.tests, *each)) for each in calls)
             return begins or not calls or any(passing)
         if call is None:
             return self.path(need.owner, (need,)) is not None
@@ -142,32 +150,35 @@ class CallPaths:
         """The places from which a call leads to a place, with the calls."""
         facts = self.program.functions.get(place.function)
         for caller, call in self.calls.called_from(place.function) if calls is None else calls:
-            tests = self._asked(facts, place.tests, caller, call) if facts is not None else ()
-            before = _Place(caller, tests or ())
-            if tests is None or before in self._never:
-                self._excluded += 1
-            else:
-                yield before, call
+            asked = [()] if facts is None else self._asked(facts, place.tests, caller, call)
+            found = [each for tests in asked if (each := _Place(caller, tests)) not in self._never]
+            self._excluded += not found
+            yield from ((before, call) for before in found)
 
     def _asked(
         self, facts: FunctionFacts, tests: tuple[Tested, ...], caller: str, call: Call
-    ) -> tuple[Tested, ...] | None:
-        """What has to be of the caller's parameters; None where the call excludes the tests."""
-        own: tuple[Tested, ...] = ()
-        if self.usual is not None:
-            own = _tests_of(caller, call.needs)
-            if not all(self.proof.holds(need) for need in call.needs if need.kind in CONDITIONS):
-                return None
+    ) -> list[tuple[Tested, ...]]:
+        """What has to be of the caller's parameters, one of these; none where the call excludes
+        the tests.
+        """
+        handed: tuple[Tested, ...] = ()
+        if self.usual is not None and not all(
+            self.proof.holds(need) for need in call.needs if need.kind in CONDITIONS
+        ):
+            return []
 
         def holds(need: Need) -> bool:
-            nonlocal own
+            nonlocal handed
             if self.usual is None or need.kind != "may" or need.owner != caller:
                 return self.proof.holds(need)
-            own += need.tests
+            handed += need.tests
             return True
 
-        passing = may_pass(facts, call, tests, self.proof.is_tensor, holds)
-        return tuple(dict.fromkeys(own)) if passing else None
+        is_tensor = None if self.proof.of_loops else self.proof.is_tensor
+        if not may_pass(facts, call, tests, is_tensor, holds):
+            return []
+        own = _tests_of(caller, call.needs) if self.usual is not None else [()]
+        return [tuple(dict.fromkeys((*each, *handed))) for each in own]
 
     def _may_begin(self, place: _Place) -> bool:
         """Whether tests of parameters may come out so where a region begins."""
@@ -190,10 +201,19 @@ class CallPaths:
         )
 
 
-def _tests_of(function: str, needs: Iterable[Need]) -> tuple[Tested, ...]:
-    """The tests of a function's parameters among the conditions of a line or a call in it."""
-    found = (need.tests for need in needs if need.kind == "may" and need.owner == function)
-    return tuple(dict.fromkeys(each for tests in found for each in tests))
+def _tests_of(function: str, needs: Iterable[Need]) -> list[tuple[Tested, ...]]:
+    """The tests of a function's parameters among the conditions of a line or a call in it: all of
+    one of these have to come out so.
+    """
+    found: list[tuple[Tested, ...]] = [()]
+    for need in needs:
+        if need.kind == "may" and need.owner == function:
+            found = [(*each, *need.tests) for each in found]
+        elif need.kind == "any":
+            choices = [tests for each in need.choices for tests in _tests_of(function, each)]
+            if all(choices) and len(choices) * len(found) <= _MAX_CHOICES:
+                found = [(*each, *tests) for each in found for tests in choices]
+    return list(dict.fromkeys(tuple(dict.fromkeys(each)) for each in found))
 
 
 def _path(start: _Place, after: dict[_Place, tuple[_Place, Call] | None]) -> CallPath:

@@ -6,6 +6,7 @@ import ast
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.class_tests import DISPLAYS, class_test, exact_class, kind_of_class
 from pygraph_lint.analysis.events import EVERY, NEVER, Need, Needs
 from pygraph_lint.analysis.literals import How, Test, Tested, asks_for_none, comparison
 from pygraph_lint.analysis.nodes import (
@@ -24,24 +25,6 @@ from pygraph_lint.analysis.transfer.numpy_functions import decides
 from pygraph_lint.analysis.values import Value
 
 _HALF = frozenset(("torch.float16", "torch.half"))
-_CLASS_KINDS: dict[str, int] = {
-    "builtins.int": v.NUMBER,
-    "builtins.float": v.NUMBER,
-    "builtins.bool": v.NUMBER,
-    "builtins.complex": v.NUMBER,
-    "numbers.Number": v.NUMBER,
-    "numbers.Real": v.NUMBER,
-    "builtins.str": v.TEXT,
-    "builtins.list": v.SEQUENCE,
-    "builtins.tuple": v.SEQUENCE,
-    "builtins.dict": v.MAPPING,
-    "collections.abc.Sequence": v.SEQUENCE,
-    "collections.abc.Mapping": v.MAPPING,
-    "numpy.ndarray": v.NUMPY,
-    "torch.device": v.DEVICE,
-    "torch.dtype": v.DTYPE,
-    "builtins.type": v.OTHER,
-}
 
 
 def truth(state: State, node: ast.expr, kind: str) -> bool | None:
@@ -231,12 +214,17 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
             given = isinstance(others[0], ast.Call) if others else False
             given = given or not any(_is_left_out(state, each) for each in told)
             told = others if len(others) == 1 and given else []
+            if not told:
+                _guard_any(state, node.values, outcome)
         for operand in told:
             guard(state, operand, outcome)
         return
     literal = comparison(node)
     if literal is not None:
         _guard_value(state, *literal[:2], literal[2] == outcome)
+    of_class = class_test(state.qualified, node)
+    if of_class is not None:
+        _guard_kind(state, *of_class[:2], outcome == of_class[2])
     if not isinstance(node, ast.Call):
         return
     name = state.qualified(node.func)
@@ -244,7 +232,6 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
     if of_none is not None and len(node.args) == 1:  # `exists(x)`
         _guard_value(state, node.args[0], Test(How.NONE), outcome == of_none)
     if name is None or name.startswith(("torch.", "builtins.")):
-        _guard_kind(state, node, name, outcome)
         return
     if of_none is None and len(node.args) == 1:
         _guard_said(state, name, node.args[0], outcome)
@@ -350,30 +337,28 @@ def _parameter(state: State, node: ast.expr) -> str:
     return need.name if own else ""
 
 
-def _guard_kind(state: State, node: ast.Call, test: str | None, outcome: bool) -> None:
+def _guard_kind(state: State, node: ast.expr, kinds: int, outcome: bool) -> None:
     """Remember what a test of a value's kind says: arrays stay out of compiled code, and a caller
     has to pass something of that kind.
     """
-    if test not in ("builtins.isinstance", "torch.is_tensor") or not node.args:
-        return
-    bits = _tested(state, node) if test == "builtins.isinstance" else v.TENSOR
-    if outcome and bits == v.NUMPY and state.ev_quiet(node.args[0]).kinds != v.NUMPY:
+    if outcome and kinds == v.NUMPY and state.ev_quiet(node).kinds != v.NUMPY:
         state.guards = (*state.guards, NEVER)
-    if bits:
-        _guard_value(state, node.args[0], Test(How.KIND, (), bits), outcome)
+    _guard_value(state, node, Test(How.KIND, (), kinds), outcome)
 
 
-def _tested(state: State, node: ast.Call) -> int:
-    """The kinds that ``isinstance`` tests for; 0 where a class among them is not known."""
-    classes = node.args[1] if len(node.args) == 2 else None
-    bits = 0
-    for each in classes.elts if isinstance(classes, ast.Tuple) else [classes]:
-        name = (state.qualified(each) if each is not None else None) or ""
-        bit = v.TENSOR if name in ops.TENSOR_TYPES else _CLASS_KINDS.get(name, 0)
-        if not bit:
-            return 0
-        bits |= bit
-    return bits
+def _is_of_calls(need: Need) -> bool:
+    return need.kind == "may"
+
+
+def _guard_any(state: State, parts: list[ast.expr], outcome: bool) -> None:
+    """Remember that callers have to pass what lets one of several conditions come out so."""
+    before = state.guards
+    choices: list[Needs] = []
+    for each in parts:
+        state.guards = ()
+        guard(state, each, outcome)
+        choices.append(tuple(filter(_is_of_calls, state.guards)))
+    state.guards = (*before, Need("any", "", "", tuple(choices))) if all(choices) else before
 
 
 def narrow(state: State, node: ast.expr, outcome: bool) -> list[tuple[str, Value | None]]:
@@ -410,7 +395,7 @@ def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, V
                 state, state.ev_quiet(node.args[0]), node.args[1], outcome
             )
         return None, None
-    exact = _exact_class(state, node)
+    exact = exact_class(state.qualified, node)
     if exact is not None:
         of, cls, positive = exact
         value = narrowed_by_class(state, state.ev_quiet(of), cls, outcome == positive)
@@ -429,18 +414,6 @@ def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, V
         if value.kinds & v.NONE and value.kinds != v.NONE:
             return name, value._replace(kinds=value.kinds & ~v.NONE)
     return None, None
-
-
-def _exact_class(state: State, node: ast.expr) -> tuple[ast.expr, ast.expr, bool] | None:
-    """What ``type(x) is C`` asks for, the class, and whether it asks that it is so."""
-    call, operator, cls = compared(node) or (node, None, node)
-    positive = isinstance(operator, (ast.Is, ast.Eq))
-    if not positive and not isinstance(operator, (ast.IsNot, ast.NotEq)):
-        return None
-    if not isinstance(call, ast.Call) or len(call.args) != 1:
-        return None
-    of_type = state.qualified(call.func) == "builtins.type"
-    return (call.args[0], cls, positive) if of_type else None
 
 
 def _without_elements(state: State, node: ast.expr, outcome: bool) -> ast.expr | None:
@@ -467,14 +440,12 @@ def _is_of_tensors(name: ast.expr) -> bool:
 
 def narrowed_by_class(state: State, value: Value, classes: ast.expr, outcome: bool) -> Value | None:
     """A value after ``isinstance`` said ``outcome``."""
-    nodes = classes.elts if isinstance(classes, ast.Tuple) else [classes]
+    nodes = classes.elts if isinstance(classes, DISPLAYS) else [classes]
     bits = 0
     instance = ""
     for node in nodes:
         name = state.qualified(node) or ""
-        bit = _CLASS_KINDS.get(name, 0)
-        if name in ops.TENSOR_TYPES:
-            bit = v.TENSOR
+        bit = kind_of_class(name)
         if bit == 0:
             instance = name
         bits |= bit

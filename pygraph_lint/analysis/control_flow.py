@@ -24,7 +24,12 @@ from pygraph_lint.analysis.conditions import (
     truth,
 )
 from pygraph_lint.analysis.events import EVERY, Needs
-from pygraph_lint.analysis.first_calls import missing_or_small, runs_once, sets_up_below
+from pygraph_lint.analysis.first_calls import (
+    is_before_set_up,
+    missing_or_small,
+    runs_once,
+    sets_up_below,
+)
 from pygraph_lint.analysis.literals import asks_for_none
 from pygraph_lint.analysis.messages import begins_with_warning, only_tells
 from pygraph_lint.analysis.model import FunctionFacts, Root
@@ -90,6 +95,7 @@ def _arm_guards(state: State, node: ast.If, outcome: bool) -> Needs:
     guards = guarded(state, node.test, outcome)
     small = missing_or_small(node.test, True) if outcome else None
     fills = small is not None and runs_once(state, node, small)
+    fills = fills or is_before_set_up(state, node.test, outcome)
     return (*guards, EVERY) if fills or is_unusual(node.test, outcome) else guards
 
 

@@ -29,7 +29,8 @@ class Need(NamedTuple):
     of whatever object of settings has them),
     ``called`` (some call in a region runs a function), ``every`` (whatever gets tensors is asked
     for: nothing shows that it happens in usual use), ``omitted`` (some call leaves it out),
-    ``away`` (some call passes a tensor that is not on the host: else an event is about one of it),
+    ``away`` (some call passes a tensor that is not on the host, or what one choice says is none of
+    the host: else an event is about one of it),
     ``any`` (all of one of the ``choices`` hold), ``not`` (all of none of them); ``owner`` is the
     qualified name of the function or class, ``name`` the parameter, the attribute or the module
     (empty for ``return``).
@@ -62,6 +63,15 @@ def on_host(home: Need) -> Need:
 def not_on_host(home: Need) -> Need:
     """That it is none."""
     return Need("not", "", "", ((on_host(home),),))
+
+
+def away(home: Need) -> Need:
+    """That the value which ``home`` names is not known to be on the host: of a parameter, what
+    calls pass for it.
+    """
+    if home.kind == "param":
+        return Need("away", home.owner, home.name.partition("|")[0])
+    return Need("away", "", "", ((on_host(home),),))
 
 
 def call_site(function: str, start: int, span: Span) -> str:

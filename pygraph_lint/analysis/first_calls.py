@@ -6,7 +6,7 @@ import ast
 from typing import NamedTuple
 
 from pygraph_lint.analysis.literals import asks_for_none
-from pygraph_lint.analysis.nodes import always_run, dotted, walk, without_not
+from pygraph_lint.analysis.nodes import always_run, dotted, receiver, walk, without_not
 from pygraph_lint.analysis.state import State
 
 
@@ -36,11 +36,40 @@ def missing_or_small(test: ast.expr, holds: bool) -> ast.expr | None:
 def runs_once(state: State, node: ast.If, test: ast.expr) -> bool:
     """Whether a branch sets up what outlives the call: ``if self.unset: ...; self.unset = False``,
     ``if key not in self.kept: ...; self.kept[key] = ...``, ``if self.table is None: self.table =
-    ...`` and ``if not hasattr(self, "table"): self.table = ...``.
+    ...``, ``if not hasattr(self, "table"): self.table = ...``, and ``kept = table.get(key)``, then
+    ``if kept is None: table[key] = ...``.
     """
-    ending = _ending(state, test, True)
+    endings = [found for each in _all_of(test) if (found := _ending(state, each, True))]
     stores = (each for statement in node.body for each in walk(statement))
-    return ending is not None and any(_ends(state, ending, each) for each in stores)
+    return bool(endings) and any(_ends(state, each, store) for store in stores for each in endings)
+
+
+def _all_of(test: ast.expr) -> list[ast.expr]:
+    """The conditions that all hold where one does."""
+    return test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+
+
+def is_before_set_up(state: State, test: ast.expr, holds: bool) -> bool:
+    """Whether a condition asks for an attribute of the object, comes out so where there is none,
+    and a method other than the constructor sets it: ``hasattr(self, "words")``.
+    """
+    test, holds = without_not(test, holds)
+    place = _asked_for(state, test)
+    if holds or place is None or not state.is_self(place.value):
+        return False
+    return state.module.is_rebound(state.owner, place.attr) and not state.module.is_unset(
+        place.attr
+    )
+
+
+def _asked_for(state: State, test: ast.expr) -> ast.Attribute | None:
+    """The attribute for which ``hasattr(holder, "name")`` asks."""
+    if not isinstance(test, ast.Call) or len(test.args) != 2:
+        return None
+    holder, name = test.args
+    if state.qualified(test.func) != "builtins.hasattr" or not isinstance(name, ast.Constant):
+        return None
+    return ast.Attribute(holder, str(name.value))
 
 
 def sets_up_below(state: State, node: ast.If, test: ast.expr) -> bool:
@@ -69,21 +98,35 @@ def _ending(state: State, test: ast.expr, holds: bool) -> _Ending | None:
         if not listed or not _is_kept(state, kept):
             return None
         return _Ending(ast.unparse(ast.Subscript(kept, test.left)))
-    if isinstance(test, ast.Call) and len(test.args) == 2 and not holds:
-        holder, name = test.args
-        if state.qualified(test.func) != "builtins.hasattr" or not isinstance(name, ast.Constant):
-            return None
-        return _of_missing(state, ast.Attribute(holder, str(name.value)))
+    if isinstance(test, ast.Call) and not holds:
+        place = _asked_for(state, test)
+        return _of_missing(state, place) if place is not None else None
     return _Ending(_written(test), not holds) if _outlives(state, test) else None
 
 
 def _of_missing(state: State, place: ast.expr) -> _Ending | None:
-    """What ends that there is nothing at a place yet."""
+    """What ends that there is nothing at a place yet, or where a variable was read from."""
+    if isinstance(place, ast.Name):
+        place = _read_from(state, place.id) or place
     if isinstance(place, ast.Attribute):
         made_anew = state.is_self(place.value) and not state.module.is_lasting(state.owner)
         if made_anew or state.module.is_unset(place.attr):
             return None
     return _Ending(_written(place)) if _outlives(state, place) else None
+
+
+def _read_from(state: State, name: str) -> ast.expr | None:
+    """The entry of a mapping that is read into a variable: ``kept = table.get(key)``."""
+    found = [
+        each.value
+        for each in state.body.own
+        if isinstance(each, ast.Assign) and [_written(to) for to in each.targets] == [name]
+    ]
+    read = found[0] if found else None
+    holder = receiver(read, ("get",)) if isinstance(read, ast.Call) else None
+    if holder is None or not isinstance(read, ast.Call) or len(read.args) != 1:
+        return None
+    return ast.Subscript(holder, read.args[0])
 
 
 def _written(node: ast.expr) -> str:

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.class_tests import class_test
 from pygraph_lint.analysis.events import Event, Need, Needs
 from pygraph_lint.analysis.known import ProjectView
-from pygraph_lint.analysis.literals import Tested, comparison
+from pygraph_lint.analysis.literals import How, Test, Tested, comparison
 from pygraph_lint.analysis.loaders import OF_EVALUATION, unpinned
 from pygraph_lint.analysis.loop_calls import over_batches
 from pygraph_lint.analysis.loop_costs import Costs
@@ -39,7 +40,7 @@ from pygraph_lint.analysis.model import (
     FileLoops,
     LoopBody,
 )
-from pygraph_lint.analysis.nodes import children, dotted, walk
+from pygraph_lint.analysis.nodes import children, dotted, walk, without_not
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.values import Value
@@ -231,13 +232,17 @@ def _before(around: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
 
 def _asked(values: LoopValues, test: ast.expr, outcome: bool) -> Needs:
     """What options have to be where a condition comes out so."""
-    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test, outcome = test.operand, not outcome
+    test, outcome = without_not(test, outcome)
     if isinstance(test, ast.BoolOp):
-        all_said = isinstance(test.op, ast.And) == outcome
-        parts = test.values if all_said else []
-        return tuple(need for each in parts for need in _asked(values, each, outcome))
+        found = [_asked(values, each, outcome) for each in test.values]
+        if isinstance(test.op, ast.And) == outcome:
+            return tuple(need for each in found for need in each)
+        choices = tuple(tuple(need for need in each if need.kind == "may") for each in found)
+        return (Need("any", "", "", choices),) if all(choices) else ()
+    of_class = class_test(values.queries.qualified, test)
     compared, owner = comparison(test), values.queries.owner(test)
+    if of_class is not None:
+        compared = of_class[0], Test(How.KIND, (), of_class[1]), of_class[2]
     if compared is None:
         return ()
     node, asked = compared[0], compared[1]

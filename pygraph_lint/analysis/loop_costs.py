@@ -9,6 +9,7 @@ from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import EVERY, Event, Need, Needs
 from pygraph_lint.analysis.loop_calls import (
+    MOVED,
     PREPARING,
     PRESUMED,
     cost,
@@ -128,9 +129,18 @@ class Costs:
         if is_read(value):
             notes = (("inner", "yes"),) if self._turns_on_values(test) else ()
             bare = isinstance(test, (ast.Name, ast.Attribute))
-            if bare and (value.needs or self.values.is_only_annotated(test)):
+            if bare and (value.needs or self._may_be_object(test, value)):
                 value = value._replace(needs=(*value.needs, EVERY))  # mostly a flag
             yield cost("loop.branch", test, source_of(test, 40), value, notes)
+
+    def _may_be_object(self, test: ast.expr, value: Value) -> bool:
+        """Whether what is called a tensor by an annotation, or as it is moved to the device, may be
+        another object: of a tensor few ask for the bare truth.
+        """
+        found = self.values.queries.definitions.reaching(test) if isinstance(test, ast.Name) else ()
+        calls = (each.value for each in found if isinstance(each.value, ast.Call))
+        moved = any(map(moves_to_device, calls))
+        return (moved and value.why == MOVED.why) or self.values.is_only_annotated(test)
 
     def _turns_on_values(self, test: ast.expr) -> bool:
         """Whether a branch is in a `while` inside of the step, which it may end."""

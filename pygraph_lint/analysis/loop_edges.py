@@ -130,7 +130,20 @@ def _passed(values: LoopValues, node: ast.expr) -> Value | None:
         return constant(node.value)._replace(flags=0)
     kept, option = _argument(values.of(node)), parameter(values, node)
     plain = kept is not None and not kept.needs and not kept.is_tensor and kept.const is None
+    if kept is None and _is_made(values, node):
+        return v.UNKNOWN_VALUE._replace(flags=v.MADE)
     return v.UNKNOWN_VALUE._replace(needs=(option,)) if plain and option is not None else kept
+
+
+def _is_made(values: LoopValues, node: ast.expr) -> bool:
+    """Whether an expression is an attribute of the object that always is something: its class only
+    stores results of calls, or attributes of others, there.
+    """
+    if not isinstance(node, ast.Attribute) or dotted(node.value) != "self":
+        return False
+    kept = values.queries.owner(node), node.attr
+    stored = [value for _, value in values.evidence.assigned_to_self.get(kept, ())]
+    return bool(stored) and all(isinstance(each, (ast.Call, ast.Attribute)) for each in stored)
 
 
 def parameter(values: LoopValues, node: ast.expr) -> Need | None:

@@ -17,6 +17,7 @@ from pygraph_lint.analysis.conditions import (
     truth,
 )
 from pygraph_lint.analysis.devices import OTHER_DEVICES, note_met
+from pygraph_lint.analysis.events import EVERY
 from pygraph_lint.analysis.nodes import span_to
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_made, constant
@@ -97,15 +98,26 @@ def _computed(dtype: str, left: Value, right: Value) -> Value:
     source = left if left.is_tensor and not (left.needs and right.is_tensor) else right
     if not source.is_tensor:
         source = left
+    device = merge_device([left, right])
+    if _is_made_at_home(left, right) or _is_made_at_home(right, left):
+        device = v.ON_HOST
     return v.tensor(
         source.why,
         dtype,
-        merge_device([left, right]),
+        device,
         broadcast_rank(left, right),
         inherited_flags([left, right]),
         merge_needs(left, right),
         merge_home([left, right]),
     )
+
+
+def _is_made_at_home(one: Value, other: Value) -> bool:
+    """Whether a tensor with dimensions is made on the host, and another one is only believed to be
+    on the device: what no operator takes together is in one place.
+    """
+    made = one.device == v.ON_HOST and one.ndim > 0 and one.must_be_tensor and not one.needs
+    return made and bool(other.needs)
 
 
 def eval_unary(state: State, node: ast.UnaryOp) -> Value:
@@ -256,8 +268,11 @@ def eval_boolean(state: State, node: ast.BoolOp) -> Value:
             value = state.ev(operand)
             static: bool | None = bool(value.const) if value.const is not None else None
         else:
-            before = state.ev_quiet(operand)
+            before, guards = state.ev_quiet(operand), state.guards
+            if not conjunction and before.is_tensor and before.kinds & v.NONE:
+                state.guards = (*guards, EVERY)  # `x or y`: an x that is given is mostly no number
             static = truth(state, operand, "branch.ternary")
+            state.guards = guards
             value = before._replace(const=None)
         result = value if result is None else v.join(as_made(result, value), value)
         if static is not None and static != conjunction and index < last:

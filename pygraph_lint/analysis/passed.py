@@ -23,7 +23,8 @@ _TENSOR_OR_UNKNOWN = v.TENSOR | v.UNKNOWN
 def may_be(value: Value | None, test: Test, outcome: bool) -> bool:
     """Whether a test of what is passed can have an outcome; None stands for anything."""
     if value is None or value.kinds & v.UNKNOWN:
-        return True
+        something = value is not None and bool(value.flags & v.MADE)
+        return not (something and outcome and test.how is How.NONE)
     if test.how is How.KIND:
         if outcome:
             return bool(value.kinds & (test.kinds | _OF_ANY_KIND))
@@ -63,7 +64,7 @@ def passed(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
 def passed_or_default(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
     """The same, or the default where the call passes nothing for the parameter."""
     # By its class only an autograd Function's method is called with all that it names.
-    unbound = call.how == "function" and facts.owner and not facts.name.endswith("__")
+    unbound = call.how == "function" and facts.takes_object and not facts.name.endswith("__")
     unbound = unbound and not call.target.endswith(".apply")
     if call.how == "mention" or unbound or facts.decorators or KEYWORDED in call.unknown:
         return None
@@ -80,7 +81,10 @@ def passed_or_default(facts: FunctionFacts, parameter: str, call: Call) -> Value
 def is_unknown(facts: FunctionFacts, parameter: str, call: Call) -> bool:
     """Whether a call passes something for a parameter of which nothing is known."""
     places = {parameter, facts.parameters.index(parameter), STARRED}
-    return passed(facts, parameter, call) is None and not places.isdisjoint(call.unknown)
+    value = passed(facts, parameter, call)
+    if value is not None:
+        return value.kinds == v.UNKNOWN and bool(value.flags & v.MADE)
+    return not places.isdisjoint(call.unknown)
 
 
 def leaves_out(facts: FunctionFacts | None, parameter: str, call: Call) -> bool:
@@ -143,12 +147,12 @@ def may_pass(
     facts: FunctionFacts,
     call: Call,
     tests: Iterable[Tested],
-    is_tensor: Callable[[Value], bool],
+    is_tensor: Callable[[Value], bool] | None,
     holds: Callable[[Need], bool],
 ) -> bool:
     """Whether all tests of a function's parameters can come out as said for one call of it;
-    ``is_tensor`` says of what may be a tensor whether it is proven to be one, ``holds`` what may be
-    the case of what is handed on.
+    ``is_tensor`` says of what may be a tensor whether it is proven to be one: without it, that may
+    be of any kind. ``holds`` says what may be the case of what is handed on.
     """
     for parameter, test, outcome in tests:
         value = passed_or_default(facts, parameter, call)
@@ -156,6 +160,8 @@ def may_pass(
         if asked is not None and not holds(asked):
             return False
         if value is not None and test.how is How.KIND and not value.kinds & ~_TENSOR_OR_UNKNOWN:
+            if is_tensor is None:
+                continue
             value = Value(v.TENSOR) if is_tensor(value) else value
         if not may_be(value, test, outcome):
             return False

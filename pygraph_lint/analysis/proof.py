@@ -353,7 +353,9 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "open": _is_open,
     "omitted": lambda proof, need: some_omits(proof.program.functions, proof.paths.callers, need),
     "away": lambda proof, need: (
-        (proof.usual is None and not proof.of_loops)
+        not _any_holds(proof, need)
+        if need.choices
+        else (proof.usual is None and not proof.of_loops)
         or not all_on_host(proof.program.functions, proof.paths.callers, need)
     ),
     "passed": _is_passed,

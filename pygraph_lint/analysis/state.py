@@ -11,7 +11,7 @@ from itertools import starmap
 from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import EVERY, KEYWORDS, Event, Need, Span
+from pygraph_lint.analysis.events import EVERY, KEYWORDS, Event, Need, Span, away
 from pygraph_lint.analysis.later_uses import LaterUses
 from pygraph_lint.analysis.literals import Test
 from pygraph_lint.analysis.model import KEYWORDED, OF_MAPPING, STARRED, Call, FunctionFacts
@@ -208,14 +208,16 @@ class State:
             if about.needs:
                 needs = needs + about.needs
             home = about.home
-            if home is not None and home.kind == "param" and about.device != v.ON_HOST:
-                needs = (*needs, Need("away", home.owner, home.name.partition("|")[0]))
+            if home is not None and about.device != v.ON_HOST:
+                needs = (*needs, away(home))
             if about.why:
                 evidence = (about.why,)
         if not evidence and kind in _EVIDENT:
             evidence = (_EVIDENT[kind].format(subject=subject),)
         if about is not None and about.is_tensor and (self.on_host or about.device == v.ON_HOST):
             notes["lives"] = "host"
+            if about.flags & v.FIXED:
+                notes["fixed"] = "yes"
         key = (kind, span.line, span.column)
         old = self.events.get(key)
         if old is not None and (len(old.needs) <= len(needs)) and not notes:

@@ -18,6 +18,8 @@ def is_unusual(test: ast.expr, holds: bool) -> bool:
     if isinstance(test, ast.BoolOp):
         joined = isinstance(test.op, ast.And) is holds
         return joined and any(is_unusual(each, holds) for each in test.values)
+    if isinstance(test, ast.Constant):
+        return bool(test.value) is not holds
     if _is_remainder(test):  # `if step % n: return`
         return not holds
     found = compared(test)

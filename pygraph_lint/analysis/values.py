@@ -55,11 +55,13 @@ DECIDED = 8192  # a branch in this loop was already taken on it
 LIST = 16384  # a list, not a tuple
 MADE = 32768  # an object that the function itself makes
 SIZE = 65536  # how many elements a tensor has, in all or along an axis
-FLOW = RANDOM | FINITE | DYNAMIC  # what results of operations inherit
+FIXED = 131072  # a tensor of the host that is computed from numbers alone
+FLOW = RANDOM | FINITE | DYNAMIC | FIXED  # what results of operations inherit
 
-_MAY = FLOW | READ  # true of the value on some path; every other flag must hold on all paths
+# True of the value on some path; every other flag must hold on all paths.
+_MAY = RANDOM | FINITE | DYNAMIC | READ
 _OWNERS = (  # flags that must hold, and the kinds they describe
-    (PLAIN | BUFFER | FRESH | DECIDED, TENSOR),
+    (PLAIN | BUFFER | FRESH | DECIDED | FIXED, TENSOR),
     (MODULE | MADE, INSTANCE),
     (LIST, SEQUENCE),
     (SIZE, NUMBER),

@@ -251,7 +251,8 @@ def _consequences(rule: Rule, event: Event, form: Form | None, by_hand: bool) ->
         found["sync"] = "no"
         read = event.at_home or event.kind in MADE
         if read and found["cudagraph"] == "not capturable":
-            found["cudagraph"] = "stale"  # what the host read in the capture stays
+            # What the host read in the capture stays.
+            found["cudagraph"] = "ok" if event.note("fixed") == "yes" else "stale"
     return found
 
 

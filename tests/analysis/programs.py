@@ -48,7 +48,8 @@ def confirmed(linked: Project, facts: ModuleFacts) -> list[Event]:
         for function in facts.functions.values()
         if linked.region(function.name) is not None
         for event in function.events
-        if all(linked.confirmed(need) for need in event.needs)
+        # One that is away from the host, or not, is reported all the same.
+        if all(linked.confirmed(need) for need in event.needs if need.kind != "away")
     ]
     return sorted(found, key=lambda event: event.span)
 

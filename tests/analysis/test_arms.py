@@ -77,6 +77,9 @@ class M(nn.Module):
         ("torch.__version__ >= '2.1'", False),
         ("version.Version(torch.__version__) < version.Version('2.0')", True),
         ("version.parse(torch.__version__) >= version.parse('2.13')", True),
+        ("digit_version(torch.__version__) > digit_version('1.6.0')", False),
+        ("digit_version(torch.__version__) > digit_version('2.13')", True),
+        ("digit_version(torch.__version__) > other_version('1.6.0')", True),
         ("version.parse(nn.__version__) >= version.parse('1.8')", True),
     ],
 )
@@ -332,6 +335,7 @@ class M(nn.Module):
         return x + self.w
     {other}
 """
+SETS = "def find(self, x): self.{} = x.argmax()"
 MADE = "self.w = torch.zeros(3).to(x.device)"
 
 
@@ -344,6 +348,11 @@ MADE = "self.w = torch.zeros(3).to(x.device)"
         ("self.w is None", "self.register_buffer('w', torch.zeros(3).to(x.device))", "", True),
         ("self.w is None", MADE, "def reset(self): self.w = None", False),
         ("not hasattr(self, 'w')", MADE, "def reset(self): del self.w", False),
+        ("x.ndim and self.w is None", MADE, "", True),
+        ("x.ndim or self.w is None", MADE, "", False),
+        ("not hasattr(self, 'v')", "y = torch.zeros(3).to(x.device)", SETS.format("v"), True),
+        ("not hasattr(self, 'v')", "y = torch.zeros(3).to(x.device)", SETS.format("u"), False),
+        ("hasattr(self, 'v')", "y = torch.zeros(3).to(x.device)", SETS.format("v"), False),
         ("self.w is not None", MADE, "", False),
         ("not hasattr(self, 'v')", MADE, "", False),
         ("not hasattr(x, 'w')", MADE, "", False),
@@ -407,6 +416,8 @@ def test_what_an_object_sets_up_that_may_be_made_on_each_call() -> None:
         ("if SEEN['x']: return", "SEEN['x'] = True", True),
         ("if 'x' in SEEN: return", "SEEN['x'] = 1", True),
         ("if 'x' in SEEN: return", "SEEN['y'] = 1", False),
+        ("kept = SEEN.get('x')\n    if kept is not None: return kept", "SEEN['x'] = 1", True),
+        ("kept = SEEN.get('x')\n    if kept is not None: return kept", "SEEN['y'] = 1", False),
         ("if hasattr(fill, 'buffer'): return", "fill.buffer = x", True),
         ("global READY\n    if READY: x = 1", "READY = True", False),
         ("global READY\n    if READY: return", "if x.ndim: READY = True", False),

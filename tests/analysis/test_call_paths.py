@@ -253,3 +253,72 @@ def test_a_forward_that_the_project_calls_gets_what_it_passes(call: str, reporte
     assert kinds(source) == ["sync.item"] * reported
     linked, facts = project(Asked(every=True), m=source)
     assert [event.kind for event in confirmed(linked, facts["m"])] == ["sync.item"]
+
+
+KEPT = """
+import torch
+
+class Trainer:
+    def __init__(self, model, optimizer, head):
+        self.model, self.optimizer = model, optimizer
+        self._reader = torch.compile(model.reader)
+        self._head = model.head
+        self._given = head
+
+    def fit(self, loader, device):
+        for x in loader:
+            y = self.model(x.to(device, non_blocking=True))
+            loss = step(y, {given})
+            loss.backward()
+            self.optimizer.step()
+
+def step(y, reader=None, head=None):
+    if {test}:
+        return reader(y, head)
+    return look(y)
+
+def look(y):
+    return y.sum() / y.max().item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "given", "reported"),
+    [
+        ("reader is not None and head is not None", "self._reader, self._head", False),
+        ("not (reader is None or head is None)", "self._reader, head=self._head", False),
+        ("reader is not None and head is not None", "self._reader", True),
+        ("reader is not None and head is not None", "self._reader, self._given", True),
+        ("reader is not None and loader(head)", "self._reader, self._head", True),
+        ("isinstance(head, int)", "head=3", False),
+        ("isinstance(head, int)", "head=device", True),
+        ("isinstance(head, dict)", "head=x", True),
+    ],
+)
+def test_what_a_step_keeps_is_something(test: str, given: str, reported: bool) -> None:
+    linked, facts = project(m=KEPT.format(test=test, given=given))
+    found = [event.kind for _, event in linked.loop_events(facts["m"])]
+    assert found == ["loop.read"] * reported
+
+
+@pytest.mark.parametrize(
+    ("more", "decorator", "reported"),
+    [("x, 3", "@staticmethod", False), ("x", "@staticmethod", True), ("M(), x, 3", "", True)],
+)
+def test_a_method_without_an_object_gets_what_its_class_is_called_with(
+    more: str, decorator: str, reported: bool
+) -> None:
+    first = "" if decorator else "self, "
+    source = f"""
+        import torch
+        class Tools:
+            {decorator}
+            def read({first}x: torch.Tensor, kept=None):
+                if kept is None:
+                    return x.item()
+                return x
+        class M(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                return Tools.read({more})
+    """
+    assert kinds(source) == ["sync.item"] * reported

@@ -6,6 +6,7 @@ import pytest
 
 from pygraph_lint.analysis.regions import Asked
 from tests.analysis.programs import confirmed, project
+from tests.rules.conftest import lint_text
 
 HEAD = """
 import torch
@@ -159,3 +160,73 @@ def test_a_host_tensor_is_passed_or_the_default(default: str, call: str, found: 
     source = f"def {name}(x: torch.Tensor, times: torch.Tensor = {default}):\n"
     source += "    times = times.to(x.device)\n    return x * times\n"
     assert moved(source + call, every=True) == found
+
+
+CENTERS = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.edges = {kept}
+
+    def forward(self, x: torch.Tensor):
+        return x[..., : self.count(8, {thres})]
+
+    def count(self, n: int, thres=0.5):
+        return ({bins} < thres).sum()
+
+
+def centers(n: int) -> torch.Tensor:
+    edges = torch.linspace(0.0, 1.0, n{device})
+    return 0.5 * (edges[1:] + edges[:-1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("bins", "kept", "device", "thres", "waits"),
+    [
+        ("centers(n)", "None", "", "0.5", False),
+        ("centers(n)", "None", ", device='cuda'", "0.5", True),
+        ("centers(n)[2]", "None", "", "0.5", False),
+        ("self.edges", "torch.linspace(0, 1, 5)", "", "0.5", False),
+        ("self.edges", "torch.linspace(0, 1, 5).cuda()", "", "0.5", True),
+        ("self.edges", "nn.Parameter(torch.ones(3))", "", "0.5", True),
+    ],
+)
+def test_the_value_of_a_tensor_that_stays_on_the_host_waits_for_nothing(
+    bins: str, kept: str, device: str, thres: str, waits: bool
+) -> None:
+    source = CENTERS.format(bins=bins, kept=kept, device=device, thres=thres)
+    (found,) = [each for each in lint_text(HEAD + source) if each.code == "PG407"]
+    assert found.consequences["compile"] == "break"
+    assert found.consequences["sync"] == ("yes" if waits else "no")
+
+
+@pytest.mark.parametrize(
+    ("cut", "claim"),
+    [
+        ("torch.div(x.shape[1], 2, rounding_mode='trunc')", "ok"),
+        ("torch.div(x.shape[1], 2, rounding_mode='trunc') + 1", "ok"),
+        ("torch.div(x.shape[1], 2) + torch.randint(0, 2, ())", "stale"),
+        ("torch.randint(0, 9, ())", "stale"),
+    ],
+)
+def test_what_is_computed_from_sizes_alone_is_the_same_in_each_replay(cut: str, claim: str) -> None:
+    source = f"{HEAD}\nclass M(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    source += f"        cut = {cut}\n        return x[:, :cut]"
+    (found,) = [each for each in lint_text(source) if each.code == "PG407"]
+    assert (found.consequences["sync"], found.consequences["cudagraph"]) == ("no", claim)
+
+
+SPLICE = """
+class Model(nn.Module):
+    def forward(self, x: torch.Tensor, lengths):
+        length = lengths.max() % 4
+        start = torch.randint(0, 9, size={size})
+        return x[:, start + length :]
+"""
+
+
+@pytest.mark.parametrize(("size", "waits"), [("(1,)", False), ("()", True)])
+def test_what_is_computed_with_a_tensor_of_the_host_is_on_the_host(size: str, waits: bool) -> None:
+    (found,) = [each for each in lint_text(HEAD + SPLICE.format(size=size)) if each.code == "PG407"]
+    assert found.consequences["sync"] == ("yes" if waits else "no")

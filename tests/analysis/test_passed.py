@@ -54,6 +54,17 @@ BRANCHES = [
     ("if isinstance(scale, str): time.time()", "x, scale=x", False),
     ("if isinstance(scale, str): time.time()", "x, scale='a'", True),
     ("if isinstance(scale, (list, tuple)): time.time()", "x, scale=2.0", False),
+    ("if loud or mode == 'max': time.time()", "x", False),
+    ("if loud or mode == 'max': time.time()", "x, 'max'", True),
+    ("if loud or mode == 'max': time.time()", "x, loud=more", True),
+    ("if not (mode == 'avg' and scale is None): time.time()", "x", False),
+    ("if not (mode == 'avg' and scale is None): time.time()", "x, scale=3", True),
+    ("if mode == 'avg' and scale is None: return x\n    time.time()", "x", False),
+    ("if loud or x.shape[0] > 2: time.time()", "x", True),
+    ("if type(mode) is not str: time.time()", "x", False),
+    ("if type(mode) is not str: time.time()", "x, 3", True),
+    ("if type(scale) in (list, tuple): time.time()", "x, scale=2.0", False),
+    ("if type(scale) in (list, tuple): time.time()", "x, scale=[2.0]", True),
     ("mode = mode or 'max'\n    if mode == 'max': time.time()", "x, ''", True),
 ]
 

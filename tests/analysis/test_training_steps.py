@@ -281,3 +281,53 @@ def test_numbers_of_numpy_are_on_the_host() -> None:
     line = "        loss.backward()\n        eps = np.finfo(np.float32).eps.item()\n"
     source = "import numpy as np\n" + HEAD + LOOP.format(body=line, after="")
     assert kinds(source) == kinds(HEAD + LOOP.format(body="        loss.backward()\n", after=""))
+
+
+@pytest.mark.parametrize(
+    ("test", "setter", "runs"),
+    [
+        ("not hasattr(self, 'words')", "find", False),
+        ("hasattr(self, 'words')", "find", True),
+        ("not hasattr(self, 'words')", "__init__", True),
+        ("not hasattr(self, 'other')", "find", True),
+    ],
+)
+def test_what_runs_before_an_object_is_set_up(test: str, setter: str, runs: bool) -> None:
+    source = f"""
+    import torch
+    class Trainer:
+        def {setter}(self, words):
+            self.words = words
+        def fit(self, loader):
+            for x in loader:
+                loss = self.model(x.to("cuda", non_blocking=True)).sum()
+                loss.backward()
+                self.optimizer.step()
+                if {test}:
+                    total = loss.item()
+    """
+    assert kinds(source) == ["loop.read"] * runs
+
+
+@pytest.mark.parametrize(
+    ("made", "test", "runs"),
+    [
+        ("aggregator = make(names).to('cuda')", "aggregator", False),
+        ("aggregator = make(names).to('cuda')", "aggregator.sum() > 0", True),
+        ("aggregator = make(names).to('cuda') > 0", "aggregator", True),
+    ],
+)
+def test_the_bare_truth_of_what_is_moved_is_mostly_that_of_an_object(
+    made: str, test: str, runs: bool
+) -> None:
+    source = f"""
+    def fit(model, loader, optimizer, names):
+        {made}
+        for x in loader:
+            loss = model(x.to("cuda", non_blocking=True)).sum()
+            loss.backward()
+            optimizer.step()
+            if {test}:
+                model.note()
+    """
+    assert kinds(source) == ["loop.branch"] * runs

@@ -26,6 +26,8 @@ from tests.analysis.test_host_loops import kinds as in_loops
         ("self.table.device == x.device", False, True),
         ("x.device != torch.device('cpu')", False, False),
         ("x.dtype != y.dtype", False, False),
+        ("False and hasattr(self, 'table')", True, False),
+        ("True", False, True),
     ],
 )
 def test_how_a_condition_seldom_comes_out(test: str, if_true: bool, if_false: bool) -> None:
@@ -111,3 +113,24 @@ class Model(torch.nn.Module):
 """
     assert kinds(text) == []
     assert kinds(text.replace("@njit(cache=True)\n", "")) == ["branch.if"]
+
+
+@pytest.mark.parametrize(
+    ("default", "line", "found"),
+    [
+        (" | None = None", "mask = mask or x", []),
+        (" | None = None", "mask = mask.any() or x", ["branch.ternary"]),
+        ("", "mask = mask or x", ["branch.ternary"]),
+    ],
+)
+def test_a_tensor_that_may_be_left_out_is_asked_for_and_not_for_its_truth(
+    default: str, line: str, found: list[str]
+) -> None:
+    source = f"""
+        import torch
+        class M(torch.nn.Module):
+            def forward(self, x: torch.Tensor, mask: torch.Tensor{default}):
+                {line}
+                return x * mask
+    """
+    assert kinds(source) == found

@@ -42,21 +42,24 @@ def merge_device(values: list[Value]) -> int:
 
 
 def merge_home(values: list[Value]) -> Need | None:
-    """The value from elsewhere on whose device all tensors are."""
-    found = [value.home for value in values if value.kinds & v.TENSOR]
+    """The value from elsewhere on whose device all tensors are; see ``merge_device``."""
+    tensors = [value for value in values if value.kinds & v.TENSOR]
+    tensors = [value for value in tensors if not value.kinds & v.NUMBER] or tensors
+    found = [value.home for value in tensors]
     first = found[0] if found else None
     return first if all(home is first or home == first for home in found[1:]) else None
 
 
 def inherited_flags(values: list[Value]) -> int:
     """What a result has of its operands' flags. What is computed from a draw, or from a test for
-    inf or nan, and from other tensors depends on these, too: it is neither.
+    inf or nan, and from other tensors depends on these, too: it is neither. So does what is
+    computed from numbers alone.
     """
     flags = 0
     for value in values:
         flags |= value.flags & v.FLOW
     tensors = [value for value in values if value.is_tensor]
-    for pure in (v.RANDOM, v.FINITE):
+    for pure in (v.RANDOM, v.FINITE, v.FIXED):
         if any(not value.flags & pure for value in tensors):
             flags &= ~pure
     return flags

@@ -117,7 +117,8 @@ def torch_operation(
         note_sizes(state, spelled, [*rest, *named_sizes], site)
     if not tensors and name in ops.OF_NUMBERS and _all_numbers(site):
         state.event("host.scalar-tensor", span_of(site.node), f"{spelled} of Python numbers")
-        return v.tensor(f"made by {spelled}", "", v.ON_HOST, 0)
+        read = any(value.flags & v.READ for value in site.positional)
+        return v.tensor(f"made by {spelled}", "", v.ON_HOST, 0, 0 if read else v.FIXED)
     if name in _COMPARED_ON_HOST:
         state.event("sync.equal", span_of(site.node), f"{spelled.removesuffix('()')}()", source)
         return v.READ_VALUE
