@@ -22,7 +22,7 @@ from pygraph_lint.fixes.guards import not_compiling, says
 from pygraph_lint.fixes.masked import index_of, is_elementwise, is_mask, masked_reads
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
-from pygraph_lint.fixes.truths import is_elif, is_within, operands
+from pygraph_lint.fixes.truths import is_within, operands
 
 
 class MaskGuard(Rewrite):
@@ -48,7 +48,6 @@ class MaskGuard(Rewrite):
         site.require("under", under, "")
         certain = is_mask(site, mask) and site.ask.is_pure(node.test)
         site.require("mask", certain, "what is asked is not certainly a mask, or has an effect")
-        site.require("else-if", not is_elif(site, node), "the branch is an elif")
         site.safe_only_if(
             "fits",
             False,
@@ -61,15 +60,7 @@ class MaskGuard(Rewrite):
             test = conjunction([not_compiling(site), site.expression_node(asked[0])])
             body = cst.IndentedBlock([site.statement_node(each) for each in said])
             lines.insert(0, cst.If(test=test, body=body))
-        block = cst.ensure_type(cst.ensure_type(site.node, cst.If).body, cst.IndentedBlock)
-        statics = [site.expression_node(part) for part in parts if part is not asked[0]]
-        if statics:
-            changed = block.with_changes(body=lines)
-            lines = [cst.If(test=conjunction(statics), body=changed)]
-        elif block.header.comment is not None:
-            above = [cst.EmptyLine(comment=block.header.comment), *lines[0].leading_lines]
-            lines[0] = lines[0].with_changes(leading_lines=above)
-        site.put_statements([node], lines)
+        site.put_branch(node, lines, [part for part in parts if part is not asked[0]])
 
 
 def _any_of(site: Site, node: ast.expr) -> ast.expr | None:
