@@ -108,7 +108,7 @@ FINITE = {
 
                 limit = torch.finfo(x.dtype).max - 1000
                 x = torch.where(
-                    torch.isfinite(x).all(), x, torch.clamp(x, min=-limit, max=limit)
+                    ~torch.isfinite(x).all(), torch.clamp(x, min=-limit, max=limit), x
                 )
                 return x
 

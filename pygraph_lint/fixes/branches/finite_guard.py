@@ -53,10 +53,10 @@ class FiniteGuard(Rewrite):
         guard = _read(site)
         _expect_clamp(site, guard)
         _doubt_copy(site, guard)
-        condition, negated = _condition(site, guard)
+        tests = [as_tensor(site, test) for test in guard.tests]
+        condition = joined(map(operand, tests), cst.BitAnd()) if tests[1:] else tests[0]
         value = site.expression_node(guard.clamp)
-        arms = (cst.Name(guard.name), value) if negated else (value, cst.Name(guard.name))
-        selected = call(f"{use_torch(site)}.where", condition, *arms)
+        selected = call(f"{use_torch(site)}.where", condition, value, cst.Name(guard.name))
         line = site.statement_node(guard.update)
         assert isinstance(line, cst.SimpleStatementLine)
         update = cst.ensure_type(line.body[0], cst.Assign).with_changes(value=selected)
@@ -106,17 +106,6 @@ def _same_order(site: Site, parts: list[ast.expr], tests: list[ast.expr]) -> Non
     ]
     if (behind or len(tested) > 1) and not all(map(pure, tested)):
         raise Declined("what is tested for inf or nan is computed in the condition")
-
-
-def _condition(site: Site, guard: _Guard) -> tuple[cst.BaseExpression, bool]:
-    """One boolean tensor; and whether the branch is taken where it is false."""
-    if len(guard.tests) == 1:
-        test = guard.tests[0]
-        if isinstance(test, ast.UnaryOp):
-            return as_tensor(site, test.operand), True
-        return as_tensor(site, test), False
-    parts = [operand(as_tensor(site, test)) for test in guard.tests]
-    return joined(parts, cst.BitAnd()), False
 
 
 # -- what must hold
