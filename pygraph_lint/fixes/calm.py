@@ -8,7 +8,6 @@ from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import is_constant, method_name
 from pygraph_lint.analysis.statement_graph import defaults
 from pygraph_lint.fixes.factories import literal_number
-from pygraph_lint.fixes.names import stored
 from pygraph_lint.fixes.site import Site
 from pygraph_lint.fixes.truths import single_elements
 
@@ -49,8 +48,7 @@ def shape_of(site: Site, node: ast.expr) -> str | None:
     if isinstance(node, ast.UnaryOp):
         return shape_of(site, node.operand)
     if isinstance(node, ast.BinOp):
-        calm = _plain(node.op) and not _divides_numbers(site, node)
-        return _joint(site, [node.left, node.right]) if calm else None
+        return _joint(site, [node.left, node.right]) if _is_calm(site, node) else None
     if isinstance(node, ast.Compare):
         return _joint(site, [node.left, *node.comparators])
     if isinstance(node, (ast.Name, ast.Attribute)):
@@ -60,16 +58,17 @@ def shape_of(site: Site, node: ast.expr) -> str | None:
     return None
 
 
-def _plain(operator: ast.operator) -> bool:
-    return isinstance(
-        operator, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.BitAnd, ast.BitOr)
-    )
+_PLAIN = (ast.Add, ast.Sub, ast.Mult, ast.BitAnd, ast.BitOr)
 
 
-def _divides_numbers(site: Site, node: ast.BinOp) -> bool:
-    """Whether numbers may be divided, which may raise."""
-    calm = not isinstance(node.op, (ast.Div, ast.Pow)) or bool(literal_number(node.right))
-    return not calm and not site.ask.is_tensor(node)
+def _is_calm(site: Site, node: ast.BinOp) -> bool:
+    """Whether an operator raises for no value: numbers, and whole numbers in tensors, are not
+    divided by zero.
+    """
+    if isinstance(node.op, _PLAIN) or literal_number(node.right):
+        return not isinstance(node.op, ast.MatMult)
+    tensor = site.ask.is_tensor(node) or method_name(node.right) in _REDUCING
+    return tensor and isinstance(node.op, (ast.Div, ast.Pow))
 
 
 def _joint(site: Site, parts: list[ast.expr]) -> str | None:
@@ -124,20 +123,6 @@ def may_be_none(site: Site, node: ast.expr) -> bool:
     return any(value is not None and is_constant(value, None) for value in values)
 
 
-def made_tensor(site: Site, node: ast.expr) -> bool:
-    """Whether the class only ever sets an attribute of ``self`` to a tensor that it makes."""
-    owner = site.ask.owner(node)
-    if owner is None or not isinstance(node, ast.Attribute):
-        return False
-    values = stored(owner, ast.unparse(node))
-    return bool(values) and all((site.ask.callee(each) or "") in _MAKING for each in values)
-
-
-_MAKING = frozenset(
-    f"torch.{name}" for name in ("as_tensor", "tensor", "zeros", "ones", "full", "empty", "rand")
-)
-
-
 def _is_asked(site: Site, name: ast.Name) -> bool:
     """Whether the condition of the branch asks for the truth of what a name holds."""
     test = getattr(site.tree, "test", None)
@@ -155,8 +140,9 @@ def _called(site: Site, node: ast.Call) -> str | None:
     if name is None:
         if not isinstance(node.func, ast.Attribute):
             return None
-        parts = [node.func.value, *node.args]
-        last = node.func.attr
+        parts, last = [node.func.value, *node.args], node.func.attr
+        if not _may_be_method(site, node.func.value, parts[1:]):
+            return None
     elif name.startswith("torch.") and name.count(".") <= 3:
         parts, last = list(node.args), name.rpartition(".")[2]
     else:
@@ -184,6 +170,13 @@ def _called(site: Site, node: ast.Call) -> str | None:
 _OPERANDS = frozenset(
     ("min", "max", "other", "alpha", "nan", "posinf", "neginf", "dim", "keepdim", "eps", "p")
 )
+
+
+def _may_be_method(site: Site, owner: ast.expr, given: list[ast.expr]) -> bool:
+    """Whether a call is of a tensor's method: layers have methods of the same names."""
+    numbers = all(shape_of(site, each) == SINGLE for each in given)
+    plain = isinstance(owner, ast.Name) and owner.id not in ("self", "cls")
+    return site.ask.is_tensor(owner) or (plain and numbers)
 
 
 def _is_kind(site: Site, node: ast.expr) -> bool:

@@ -32,7 +32,6 @@ from pygraph_lint.fixes.calm import (
     ONE,
     SINGLE,
     alike,
-    made_tensor,
     may_be_none,
     may_not_fit,
     shape_of,
@@ -219,10 +218,10 @@ def _selected(
 
 def _expect_update(site: Site, node: ast.If, step: Step) -> None:
     """What changes the value of a name can be computed in any case."""
-    given = site.ask.known(step.value)
-    numbers = given.must_be(Type.TENSOR | Type.NUMBER)
-    before = site.ask.known_at(step.name, node).must_be(Type.TENSOR)
-    site.require("updated", numbers and before, f"{step.name} is not certainly a tensor")
+    kinds = site.ask.known_at(step.name, node), site.ask.known(step.value)
+    known = all(each.must_be(Type.TENSOR | Type.NUMBER) for each in kinds)
+    site.require("updated", known, f"{step.name} is not certainly a tensor or a number")
+    site.safe_only_if("number", kinds[0].must_be(Type.TENSOR), _NUMBER)
     _expect_fitting(site, step.value, shape_of(site, step.value))
     site.safe_only_if("in-place", False, f"`{step.name}` is changed in any case")
 
@@ -231,14 +230,13 @@ def _expect_selectable(site: Site, node: ast.If, step: Step, again: bool) -> Non
     """Both values are tensors of one shape, which can be computed in any case."""
     name, value = step.name, step.value
     other = step.otherwise if step.then is not None else None
-    given = TENSOR if made_tensor(site, value) else site.ask.known(value)
+    given = site.ask.known(value)
     if other is None:
         asked = again or name in _asked(node.test)
         before = TENSOR if asked else site.ask.known_at(name, node)
-        unknown = [each for each in (before, given) if each.types == Type.ANYTHING]
-        if not asked and unknown and _goes_on(site, node, step):
-            site.safe_only_if("held", False, f"`{name}` must be a tensor")
-            before, given = (TENSOR if each in unknown else each for each in (before, given))
+        if before.types == Type.ANYTHING:
+            before = TENSOR if _goes_on(site, node, step) else Known(Type.NONE)
+            site.safe_only_if("held", False, _HELD)
         shape = SINGLE if before.rank == 0 else _shape_before(site, node, name)
     else:
         before = site.ask.known(other)
@@ -271,12 +269,13 @@ def _changed_behind(site: Site, value: ast.expr) -> bool:
     """
     behind = [inner for each in site.behind(site.statement) for inner in ast.walk(each)]
     names = {each.id for each in ast.walk(value) if isinstance(each, ast.Name)}
-    for each in ast.walk(site.statement):
-        if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load):
-            names.discard(each.id)
+    inside = [each for each in ast.walk(site.statement) if isinstance(each, ast.Name)]
+    names -= {each.id for each in inside if isinstance(each.ctx, ast.Store)}
     return any(changes_in_place(each, name) for each in behind for name in names)
 
 
+_HELD = "values of which nothing is known must be tensors"
+_NUMBER = "what was a number is a tensor"
 _FITS = "nothing proves that both arms can always be computed, and are of one shape"
 
 
@@ -306,10 +305,12 @@ def _is_truth(value: ast.expr | None) -> bool:
 
 def _expect_tensors(site: Site, *kinds: Known) -> None:
     """Two values are tensors; one of them may be a number, which becomes a tensor."""
-    tensors = [each.must_be(Type.TENSOR) for each in kinds]
-    numbers = all(each.must_be(Type.TENSOR | Type.NUMBER) for each in kinds)
-    site.require("tensors", any(tensors) and numbers, "not both values are known to be tensors")
-    site.safe_only_if("number", all(tensors), "what was a number in one arm is a tensor")
+    tensors = any(each.must_be(Type.TENSOR) for each in kinds)
+    unknown = [each for each in kinds if not each.must_be(Type.TENSOR | Type.NUMBER)]
+    selectable = tensors and all(each.types == Type.ANYTHING for each in unknown)
+    site.require("tensors", selectable, "not both values are known to be tensors")
+    site.safe_only_if("number", not any(each.must_be(Type.NUMBER) for each in kinds), _NUMBER)
+    site.safe_only_if("held", not unknown, _HELD)
 
 
 def _shape_before(site: Site, node: ast.If, name: str) -> str | None:
