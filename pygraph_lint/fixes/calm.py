@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis.known import Type
+from pygraph_lint.analysis.nodes import is_constant, method_name
+from pygraph_lint.analysis.statement_graph import defaults
 from pygraph_lint.fixes.factories import literal_number
-from pygraph_lint.fixes.names import stored
 from pygraph_lint.fixes.site import Site
 from pygraph_lint.fixes.truths import single_elements
 
@@ -20,10 +21,13 @@ _ELEMENTWISE = frozenset(
         *("isfinite", "logical_not", "softplus", "leaky_relu", "elu", "zeros_like", "ones_like"),
         *("full_like", "masked_fill", "add", "sub", "mul", "div", "true_divide", "where"),
         *("maximum", "minimum", "pow", "eq", "ne", "lt", "le", "gt", "ge", "logical_and"),
-        "logical_or",
+        *("logical_or", "softmax", "log_softmax", "normalize", "to", "type_as"),
     )
 )
-_REDUCING = frozenset(("sum", "mean", "any", "all", "norm"))
+_REDUCING = frozenset(("sum", "mean", "any", "all", "norm", "std", "var", "amax", "amin"))
+# These have no result where there is no element.
+_EXTREME = frozenset(("max", "min", "amax", "amin"))
+_SIZED = frozenset(("zeros", "ones", "full", "new_zeros", "new_ones", "new_full"))
 # These raise for a number that the dtype cannot hold.
 _LIMITED = frozenset(("clamp", "clip", "clamp_min", "clamp_max", "masked_fill", "full_like"))
 _HALF_MAX = 65504
@@ -31,6 +35,8 @@ _HALF_MAX = 65504
 SINGLE = ""
 #: That of a tensor of one element, whatever its dimensions.
 ONE = "1"
+#: That of what is computed of tensors of shapes that nothing proves to be one.
+SOME = "?"
 
 
 def shape_of(site: Site, node: ast.expr) -> str | None:
@@ -42,7 +48,7 @@ def shape_of(site: Site, node: ast.expr) -> str | None:
     if isinstance(node, ast.UnaryOp):
         return shape_of(site, node.operand)
     if isinstance(node, ast.BinOp):
-        return _joint(site, [node.left, node.right]) if _plain(node.op) else None
+        return _joint(site, [node.left, node.right]) if _is_calm(site, node) else None
     if isinstance(node, ast.Compare):
         return _joint(site, [node.left, *node.comparators])
     if isinstance(node, (ast.Name, ast.Attribute)):
@@ -52,10 +58,17 @@ def shape_of(site: Site, node: ast.expr) -> str | None:
     return None
 
 
-def _plain(operator: ast.operator) -> bool:
-    return isinstance(
-        operator, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.BitAnd, ast.BitOr)
-    )
+_PLAIN = (ast.Add, ast.Sub, ast.Mult, ast.BitAnd, ast.BitOr)
+
+
+def _is_calm(site: Site, node: ast.BinOp) -> bool:
+    """Whether an operator raises for no value: numbers, and whole numbers in tensors, are not
+    divided by zero.
+    """
+    if isinstance(node.op, _PLAIN) or literal_number(node.right):
+        return not isinstance(node.op, ast.MatMult)
+    tensor = site.ask.is_tensor(node) or method_name(node.right) in _REDUCING
+    return tensor and isinstance(node.op, (ast.Div, ast.Pow))
 
 
 def _joint(site: Site, parts: list[ast.expr]) -> str | None:
@@ -64,21 +77,32 @@ def _joint(site: Site, parts: list[ast.expr]) -> str | None:
     if None in found:
         return None
     found -= {SINGLE}
-    return SINGLE if not found else found.pop() if len(found) == 1 else None
+    return SINGLE if not found else found.pop() if len(found) == 1 else SOME
 
 
 def alike(one: str | None, other: str | None) -> bool:
     """Whether one value can be selected from two of these shapes without raising."""
-    return one is not None and (one == other or {one, other} == {SINGLE, ONE})
+    same = one == other and one != SOME
+    return one is not None and (same or {one, other} == {SINGLE, ONE})
+
+
+def may_not_fit(site: Site, node: ast.expr) -> bool:
+    """Whether an expression of a known shape has parts of shapes that nobody proves to fit, or asks
+    for an extreme element, which an empty tensor has not.
+    """
+    inner = [each for each in ast.walk(node) if isinstance(each, ast.expr)]
+    return any(shape_of(site, each) == SOME or method_name(each) in _EXTREME for each in inner)
 
 
 def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:
     known = site.ask.known(node)
     if known.must_be(Type.NUMBER) or known.rank == 0:
         return SINGLE
+    unbound = isinstance(node, ast.Name) and site.ask.may_be_unbound(node.id, node)
+    if unbound or may_be_none(site, node):
+        return None
     if isinstance(node, ast.Attribute):
-        tensor = known.must_be(Type.TENSOR) or made_tensor(site, node)
-        return ast.unparse(node) if tensor else None
+        return ast.unparse(node) if known.may_be(Type.TENSOR) else None
     value = site.ask.only_value(node)
     if value is not None and not isinstance(value, ast.Name) and site.ask.same_value(value, node):
         found = shape_of(site, value)
@@ -87,18 +111,16 @@ def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:
     return ONE if _is_asked(site, node) else node.id
 
 
-def made_tensor(site: Site, node: ast.expr) -> bool:
-    """Whether the class only ever sets an attribute of ``self`` to a tensor that it makes."""
-    owner = site.ask.owner(node)
-    if owner is None or not isinstance(node, ast.Attribute):
-        return False
-    values = stored(owner, ast.unparse(node))
-    return bool(values) and all((site.ask.callee(each) or "") in _MAKING for each in values)
-
-
-_MAKING = frozenset(
-    f"torch.{name}" for name in ("as_tensor", "tensor", "zeros", "ones", "full", "empty", "rand")
-)
+def may_be_none(site: Site, node: ast.expr) -> bool:
+    """Whether the text shows that a value may be None."""
+    known = site.ask.known(node)
+    if known.types != Type.ANYTHING or not isinstance(node, ast.Name):
+        return known.types != Type.ANYTHING and known.may_be(Type.NONE)
+    found = site.ask.definitions.reaching(node)
+    left_out = defaults(site.function).get(node.id) if site.function is not None else None
+    given = any(isinstance(each.node, ast.arg) for each in found)
+    values = [*(each.value for each in found), left_out if given else None]
+    return any(value is not None and is_constant(value, None) for value in values)
 
 
 def _is_asked(site: Site, name: ast.Name) -> bool:
@@ -118,28 +140,61 @@ def _called(site: Site, node: ast.Call) -> str | None:
     if name is None:
         if not isinstance(node.func, ast.Attribute):
             return None
-        parts = [node.func.value, *node.args]
-        last = node.func.attr
+        parts, last = [node.func.value, *node.args], node.func.attr
+        if not _may_be_method(site, node.func.value, parts[1:]):
+            return None
     elif name.startswith("torch.") and name.count(".") <= 3:
         parts, last = list(node.args), name.rpartition(".")[2]
     else:
         return None
-    number = node.args and isinstance(node.args[0], ast.Constant)
-    if name in ("torch.tensor", "torch.as_tensor", "torch.scalar_tensor") and number:
+    first = node.args[0] if node.args else None
+    if name in ("torch.tensor", "torch.as_tensor", "torch.scalar_tensor"):
+        return SINGLE if first is not None and literal_number(first) is not None else None
+    given = [item for item in node.keywords if not _is_kind(site, item.value)]
+    if last in _SIZED and first is not None and not given:
+        return _of_size(site, node.args)
+    values = [item.value for item in given if item.arg in _OPERANDS]
+    if len(values) != len(given) or not parts:
+        return None
+    pair = len(parts) == 2 and all(map(site.ask.is_tensor, parts))
+    parts = [each for each in (*parts, *values) if not _is_kind(site, each)]
+    found = _joint(site, parts)
+    if last in _REDUCING and found is not None:
+        return SINGLE if len(parts) == 1 else SOME
+    if last in ("max", "min") and found is not None:
+        return SINGLE if len(parts) == 1 else found if pair else None
+    small = last not in _LIMITED or all(map(_is_small, parts[1:]))
+    return found if last in _ELEMENTWISE and small else None
+
+
+_OPERANDS = frozenset(
+    ("min", "max", "other", "alpha", "nan", "posinf", "neginf", "dim", "keepdim", "eps", "p")
+)
+
+
+def _may_be_method(site: Site, owner: ast.expr, given: list[ast.expr]) -> bool:
+    """Whether a call is of a tensor's method: layers have methods of the same names."""
+    numbers = all(shape_of(site, each) == SINGLE for each in given)
+    plain = isinstance(owner, ast.Name) and owner.id not in ("self", "cls")
+    return site.ask.is_tensor(owner) or (plain and numbers)
+
+
+def _is_kind(site: Site, node: ast.expr) -> bool:
+    """Whether an argument says of which dtype a result is, or where."""
+    return site.ask.known(node).must_be(Type.DTYPE | Type.DEVICE)
+
+
+def _of_size(site: Site, size: list[ast.expr]) -> str | None:
+    """The shape of a tensor that is made of a size."""
+    text = ast.unparse(size[0])
+    if text in ("()", "[]"):
         return SINGLE
-    values = [item.value for item in node.keywords if item.arg in ("min", "max", "other", "alpha")]
-    if len(values) != len(node.keywords) or not parts:
-        return None
-    if last in ("max", "min") and len(parts) == 2 and all(map(site.ask.is_tensor, parts)):
-        return _joint(site, parts)
-    if last in _REDUCING and len(parts) == 1 and not values:
-        return SINGLE if shape_of(site, parts[0]) is not None else None
-    if last in _LIMITED and not all(map(_is_small, [*parts[1:], *values])):
-        return None
-    return _joint(site, [*parts, *values]) if last in _ELEMENTWISE else None
+    if isinstance(size[0], ast.Attribute) and size[0].attr == "shape":
+        return shape_of(site, size[0].value)
+    return (ONE if text == "1" else SOME) if all(map(site.ask.is_pure, size)) else None
 
 
 def _is_small(node: ast.expr) -> bool:
-    """Whether an argument is a number that every floating dtype holds, or a name."""
+    """Whether an argument is no number that some floating dtype cannot hold."""
     number = literal_number(node)
-    return abs(number) <= _HALF_MAX if number is not None else isinstance(node, ast.Name)
+    return number is None or abs(number) <= _HALF_MAX

@@ -8,6 +8,7 @@ A rewrite is a class with ``codes``, ``message``, ``kinds`` of nodes and ``rewri
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -18,7 +19,7 @@ from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import first_line
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.findings import Finding
-from pygraph_lint.fixes.build import Line, binds_loosely, grouped
+from pygraph_lint.fixes.build import Line, binds_loosely, changed, code, conjunction, grouped
 from pygraph_lint.fixes.layout import wrap
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.trees import File
@@ -168,6 +169,40 @@ class Site(Proposal):
         if not lines and self.source.text.startswith(self.source.newline, end):
             end += len(self.source.newline)
         self.replace(start, end, after, whole)
+
+    def put_branch(
+        self, old: ast.If, new: Sequence[Line], statics: Sequence[ast.expr] = ()
+    ) -> None:
+        """Replace an ``if``, or put statements behind ``else`` in place of an ``elif``. What is
+        ``statics`` of its condition stays, around them.
+        """
+        node, lines = cst.ensure_type(self.file.node(old), cst.If), list(new)
+        header = getattr(getattr(node.body, "header", None), "comment", None)
+        if header is not None:
+            above = [cst.EmptyLine(comment=header), *lines[0].leading_lines]
+            lines[0] = lines[0].with_changes(leading_lines=above)
+        self.expect_comments([old], lines)
+        if statics:
+            test = conjunction([self.expression_node(part) for part in statics])
+            body = cst.IndentedBlock(lines)
+            lines = [node.with_changes(test=test, body=body, leading_lines=())]
+        first: ast.AST = old
+        while self.source.text.startswith("elif", self.source.span(first)[0]):
+            first = self.ask.parent(first) or first
+        assert isinstance(first, ast.stmt)
+        if first is not old:
+            put = cst.Else(body=cst.IndentedBlock(lines), leading_lines=node.leading_lines)
+            whole = changed(self.statement_node(first), {node: lambda _: put})
+            lines = [cst.ensure_type(whole, cst.If)]
+        self.put_statements([first], lines)
+
+    def expect_comments(self, old: Sequence[ast.stmt], new: Sequence[Line]) -> None:
+        """Decline where a comment inside of old statements is not in the new ones."""
+        start, end = self.source.span(old[0])[0], self.source.span(old[-1])[1]
+        rest = self.source.text[end:].partition(self.source.newline)[0]
+        found = re.findall("#.*", self.source.text[start:end] + rest)
+        kept = all(each in code(cst.Module(new)) for each in found)
+        self.require("no-comments", kept, "comments inside the branch would be lost")
 
     def require_text(self, written: str, present: str) -> None:
         """Decline where a node's text is not what stands in the file."""

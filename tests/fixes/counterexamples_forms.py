@@ -317,20 +317,6 @@ CASES = [
     ),
     Case(
         "mask_guard",
-        "else-if",
-        "PG301",
-        lines(
-            "at = x > 0",
-            "if y:",
-            "    y = 1",
-            "elif «at.any()»:",
-            "    x[at] = 1.0",
-            "return x",
-            head=_XY,
-        ),
-    ),
-    Case(
-        "mask_guard",
         "fits",
         "PG301",
         lines(*_IF, "    y[at] = 1.0", "return y", head=_XY),

@@ -170,16 +170,6 @@ CASES = [
     # tensor_branch
     Case(
         "tensor_branch",
-        "truth",
-        "PG301",
-        lines(
-            *("taken = k > y", "if «x.sum() > 0»:", "    taken = True", "return taken"),
-            head="x: torch.Tensor, k, y",
-        ),
-        lambda: (torch.ones(2), 3, 4),
-    ),
-    Case(
-        "tensor_branch",
         "shape",
         "PG301",
         lines("x = x * 2", "if «x.sum() > 0»:", "    x = x.sum()", "return x"),

@@ -95,6 +95,109 @@ CASES = {
         return torch.where((x.sum()) != 0, x * 2, torch.abs(x))
         """,
     ),
+    "a-name-twice": _case(
+        "PG301",
+        """
+        if «not (x > n).any()»:  # all small
+            x = x - x.mean()
+            # twice
+            x = x * 2  # as large
+        return x
+        """,
+        """
+        # all small
+        chosen = torch.logical_not((x > n).any())
+        x = torch.where(chosen, x - x.mean(), x)
+        # twice
+        x = torch.where(chosen, x * 2, x)  # as large
+        return x
+        """,
+    ),
+    "other-names": _case(
+        "PG301",
+        """
+        y = x + 1
+        x = x * 1
+        if «x.sum() > 0»:
+            part = x.exp()
+            y = y * part
+            x += y
+        else:
+            x = x / 2
+        return x, y
+        """,
+        """
+        y = x + 1
+        x = x * 1
+        chosen = x.sum() > 0
+        part = x.exp()
+        y = torch.where(chosen, y * part, y)
+        x += torch.where(chosen, y, 0)
+        x = torch.where(chosen, x, x / 2)
+        return x, y
+        """,
+    ),
+    "elif": _case(
+        "PG301",
+        """
+        if n > 1:
+            x = x + 1
+        # or
+        elif «x.sum() > 0»:
+            x = x * 2
+        return x
+        """,
+        """
+        if n > 1:
+            x = x + 1
+        # or
+        else:
+            x = torch.where(x.sum() > 0, x * 2, x)
+        return x
+        """,
+    ),
+    "read": _case(
+        "PG201",
+        """
+        if n and («x.max().item()» > 2.0 or bool((x < 0).all())):
+            x = x * 2
+        else:
+            x = x + 1
+        return x
+        """,
+        """
+        if n:
+            x = torch.where(
+                torch.logical_or((x.max() > 2.0).reshape(()), (x < 0).all()), x * 2, x + 1
+            )
+        else:
+            x = x + 1
+        return x
+        """,
+    ),
+    "said": _case(
+        "PG307",
+        """
+        if «torch.isnan(x).any()»:
+            found = torch.isnan(x).sum().item()
+            print(found)
+            x = torch.nan_to_num(x, nan=0.0)
+        return x
+        """,
+        """
+        chosen = torch.isnan(x).any()
+        if not torch.compiler.is_compiling() and chosen:
+            found = torch.isnan(x).sum().item()
+            print(found)
+        x = torch.where(chosen, torch.nan_to_num(x, nan=0.0), x)
+        return x
+        """,
+    ),
+    "given": _case(
+        "PG301",
+        "return x * 2 if n is not None and «x.sum() > 0» else x",
+        "return (torch.where(x.sum() > 0, x * 2, x) if n is not None else x)",
+    ),
     "full-mask": _case(
         "PG301",
         """
@@ -293,6 +396,24 @@ def test_selections_give_the_same_values_and_gradients(name: str, data: st.DataO
     floating = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
     x = data.draw(tensors(floating))
     _assert_same_but_for_aliases(old, new, x)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = x + n",  # None is what it defaults to
+        "x = x / (1 / len(x))",
+        "x = x[0]",
+        "x = x * later",
+        "x, n = x * 2, x",
+        "x[0] = 1",
+        "n |= x > 0",
+    ],
+)
+def test_arms_that_may_raise_or_do_more_stay(body: str) -> None:
+    text = f"import torch\n\ndef f(x: torch.Tensor, n=None):\n    if «x.sum()»:\n        {body}\n"
+    fix, _ = offer(f"{text}    later = 2\n    return x, n, later\n", "PG301")
+    assert fix is None or fix.applicability == "declined"
 
 
 @pytest.mark.parametrize(

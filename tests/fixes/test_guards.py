@@ -108,7 +108,7 @@ FINITE = {
 
                 limit = torch.finfo(x.dtype).max - 1000
                 x = torch.where(
-                    torch.isfinite(x).all(), x, torch.clamp(x, min=-limit, max=limit)
+                    ~torch.isfinite(x).all(), torch.clamp(x, min=-limit, max=limit), x
                 )
                 return x
 
@@ -151,10 +151,11 @@ def test_what_a_guard_says_is_said_outside_compiled_code() -> None:
         def forward(x):
             x = x * 2
             # should not be
-            if not torch.compiler.is_compiling() and torch.isnan(x).any():
-                # tell
+            chosen = torch.isnan(x).any()
+            # tell
+            if not torch.compiler.is_compiling() and chosen:
                 print("nan")
-            x = torch.where(torch.isnan(x).any(), torch.clamp(x, -4.0, 4.0), x)
+            x = torch.where(chosen, torch.clamp(x, -4.0, 4.0), x)
             return x
         """,
         "PG307",

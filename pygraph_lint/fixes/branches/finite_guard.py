@@ -9,7 +9,7 @@ Safe with ``assume-closed``, where clamping keeps the dtype (bounds are numbers,
 floating), where nobody can tell the copy from x itself, and where what moved out of the branch only
 reads ``torch.finfo``. The gradient is the branch's but for the sign of zero: clamp masks it, and
 ``where`` gives the arm not taken zeros that no infinity multiplies; the sum of both makes -0.0 to
-0.0. A message in the branch stays there, outside compiled code.
+0.0.
 """
 
 from __future__ import annotations
@@ -20,23 +20,21 @@ from typing import NamedTuple
 import libcst as cst
 
 from pygraph_lint.analysis.nodes import compared, dotted
-from pygraph_lint.fixes.build import Line, call, conjunction, expression, inverted, joined, operand
+from pygraph_lint.fixes.build import Line, call, inverted, joined, operand
 from pygraph_lint.fixes.factories import FLOATING_DTYPES
-from pygraph_lint.fixes.guards import says
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import changed_in_place, pure, shared
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
-from pygraph_lint.fixes.truths import is_elif, operands
+from pygraph_lint.fixes.truths import operands
 
 
 class _Guard(NamedTuple):
-    """The parts of ``if statics and tests: messages; temporaries; name = clamp``."""
+    """The parts of ``if statics and tests: temporaries; name = clamp``."""
 
     node: ast.If
     statics: list[ast.expr]
     tests: list[ast.expr]
-    said: list[ast.stmt]
     bounds: list[ast.Assign]
     update: ast.Assign
     name: str
@@ -55,37 +53,16 @@ class FiniteGuard(Rewrite):
         guard = _read(site)
         _expect_clamp(site, guard)
         _doubt_copy(site, guard)
-        condition, negated = _condition(site, guard)
+        tests = [as_tensor(site, test) for test in guard.tests]
+        condition = joined(map(operand, tests), cst.BitAnd()) if tests[1:] else tests[0]
         value = site.expression_node(guard.clamp)
-        arms = (cst.Name(guard.name), value) if negated else (value, cst.Name(guard.name))
-        selected = call(f"{use_torch(site)}.where", condition, *arms)
+        selected = call(f"{use_torch(site)}.where", condition, value, cst.Name(guard.name))
         line = site.statement_node(guard.update)
         assert isinstance(line, cst.SimpleStatementLine)
         update = cst.ensure_type(line.body[0], cst.Assign).with_changes(value=selected)
         bounds = [site.statement_node(each) for each in guard.bounds]
         lines: list[Line] = [*bounds, line.with_changes(body=[update])]
-        if guard.said:
-            question = inverted(condition) if negated else condition
-            lines.insert(0, _message(site, guard, question))
-        node = cst.ensure_type(site.node, cst.If)
-        if guard.statics:
-            test = conjunction([site.expression_node(part) for part in guard.statics])
-            block = cst.ensure_type(node.body, cst.IndentedBlock).with_changes(body=lines)
-            site.put_statements([guard.node], [node.with_changes(test=test, body=block)])
-        else:
-            header = cst.ensure_type(node.body, cst.IndentedBlock).header.comment
-            if header is not None:
-                above = [cst.EmptyLine(comment=header), *lines[0].leading_lines]
-                lines[0] = lines[0].with_changes(leading_lines=above)
-            site.put_statements([guard.node], lines)
-
-
-def _message(site: Site, guard: _Guard, condition: cst.BaseExpression) -> cst.If:
-    """What the branch says, outside compiled code."""
-    site.safe_only_if("said", False, "compiled code no longer says this")
-    said = [site.statement_node(each) for each in guard.said]
-    asked = expression(f"not {use_torch(site)}.compiler.is_compiling()")
-    return cst.If(test=conjunction([asked, condition]), body=cst.IndentedBlock(said))
+        site.put_branch(guard.node, lines, guard.statics)
 
 
 def _read(site: Site) -> _Guard:
@@ -99,17 +76,16 @@ def _read(site: Site) -> _Guard:
     if not tests or any(mentions_test(site, part) for part in statics):
         raise Declined("the condition is not a plain test for inf or nan")
     _same_order(site, parts, tests)
-    said = [item for item in node.body[:-1] if says(site, item, False)]
     bounds = [item for item in node.body[:-1] if isinstance(item, ast.Assign)]
     update = node.body[-1]
-    if len(said) + len(bounds) + 1 != len(node.body) or not isinstance(update, ast.Assign):
+    if len(bounds) + 1 != len(node.body) or not isinstance(update, ast.Assign):
         raise Declined("the branch does more than assign names")
     target = update.targets[0]
     if len(update.targets) != 1 or not isinstance(target, ast.Name):
         raise Declined("the branch does not end in an assignment to one name")
     if not isinstance(update.value, ast.Call):
         raise Declined(_NO_CLAMP)
-    return _Guard(node, statics, tests, said, bounds, update, target.id, update.value)
+    return _Guard(node, statics, tests, bounds, update, target.id, update.value)
 
 
 # -- the condition
@@ -130,17 +106,6 @@ def _same_order(site: Site, parts: list[ast.expr], tests: list[ast.expr]) -> Non
     ]
     if (behind or len(tested) > 1) and not all(map(pure, tested)):
         raise Declined("what is tested for inf or nan is computed in the condition")
-
-
-def _condition(site: Site, guard: _Guard) -> tuple[cst.BaseExpression, bool]:
-    """One boolean tensor; and whether the branch is taken where it is false."""
-    if len(guard.tests) == 1:
-        test = guard.tests[0]
-        if isinstance(test, ast.UnaryOp):
-            return as_tensor(site, test.operand), True
-        return as_tensor(site, test), False
-    parts = [operand(as_tensor(site, test)) for test in guard.tests]
-    return joined(parts, cst.BitAnd()), False
 
 
 # -- what must hold
@@ -164,8 +129,6 @@ def _expect_clamp(site: Site, guard: _Guard) -> None:
         )
         number = is_number(site, Bounds(guard.name, guard.bounds), item.value)
         site.require("static", number, "the branch computes more than bounds")
-    free = bool(guard.statics) or not is_elif(site, guard.node)
-    site.require("else-if", free, "the branch is an elif")
     torch = (site.ask.callee(guard.clamp) or "").startswith("torch.")
     given = [*guard.clamp.args[torch:], *(item.value for item in guard.clamp.keywords)]
     numbers = all(fits(site, Bounds(guard.name, guard.bounds), bound) for bound in given)

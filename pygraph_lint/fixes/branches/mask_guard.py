@@ -22,7 +22,7 @@ from pygraph_lint.fixes.guards import not_compiling, says
 from pygraph_lint.fixes.masked import index_of, is_elementwise, is_mask, masked_reads
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
-from pygraph_lint.fixes.truths import is_elif, is_within, operands
+from pygraph_lint.fixes.truths import is_within, operands
 
 
 class MaskGuard(Rewrite):
@@ -43,12 +43,13 @@ class MaskGuard(Rewrite):
             raise Declined
         count = next((n for n, each in enumerate(node.body) if not says(site, each, False)), 0)
         said, writes = node.body[:count], node.body[count:]
-        under = all(_is_under(site, each, mask) for each in writes)
-        under &= not any(_divides(site, each, mask) for it in writes for each in ast.walk(it))
+        named = _named(site, writes[0], mask)
+        inside, index = (writes, mask) if named is None else (writes[1:], named)
+        under = all(_is_under(site, each, index) for each in inside)
+        under &= not any(_divides(site, each, index) for it in inside for each in ast.walk(it))
         site.require("under", under, "")
         certain = is_mask(site, mask) and site.ask.is_pure(node.test)
         site.require("mask", certain, "what is asked is not certainly a mask, or has an effect")
-        site.require("else-if", not is_elif(site, node), "the branch is an elif")
         site.safe_only_if(
             "fits",
             False,
@@ -61,15 +62,7 @@ class MaskGuard(Rewrite):
             test = conjunction([not_compiling(site), site.expression_node(asked[0])])
             body = cst.IndentedBlock([site.statement_node(each) for each in said])
             lines.insert(0, cst.If(test=test, body=body))
-        block = cst.ensure_type(cst.ensure_type(site.node, cst.If).body, cst.IndentedBlock)
-        statics = [site.expression_node(part) for part in parts if part is not asked[0]]
-        if statics:
-            changed = block.with_changes(body=lines)
-            lines = [cst.If(test=conjunction(statics), body=changed)]
-        elif block.header.comment is not None:
-            above = [cst.EmptyLine(comment=block.header.comment), *lines[0].leading_lines]
-            lines[0] = lines[0].with_changes(leading_lines=above)
-        site.put_statements([node], lines)
+        site.put_branch(node, lines, [part for part in parts if part is not asked[0]])
 
 
 def _any_of(site: Site, node: ast.expr) -> ast.expr | None:
@@ -116,12 +109,24 @@ def _is_under(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:
         return False
     if method_name(value) == "masked_fill":
         return isinstance(statement, ast.Assign) and _fills(site, value, mask, target.id)
+    if method_name(value) == "clone":
+        return ast.unparse(value) == f"{target.id}.clone()"
     chosen = site.ask.callee(value) == "torch.where" and len(value.args) == 3
     if not chosen or value.keywords or not isinstance(statement, ast.Assign):
         return False
     asked, new, old = value.args
     fits = shape_of(site, new) in (SINGLE, target.id)
     return _same(asked, mask) and fits and ast.unparse(old) == target.id
+
+
+def _named(site: Site, statement: ast.stmt, mask: ast.expr) -> ast.Name | None:
+    """The name that a statement gives the mask, for this branch alone."""
+    if not isinstance(statement, ast.Assign) or not _same(statement.value, mask):
+        return None
+    target = statement.targets[0]
+    if not isinstance(target, ast.Name) or site.ask.used_outside(target.id, [site.tree]):
+        return None
+    return ast.Name(target.id, ast.Load())
 
 
 def _divides(site: Site, node: ast.AST, mask: ast.expr) -> bool:

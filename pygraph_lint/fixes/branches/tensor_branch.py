@@ -1,11 +1,12 @@
 """Select with ``torch.where`` instead of branching on a tensor.
 
     if x.sum() > 0: x = x * 2  ->  x = torch.where(x.sum() > 0, x * 2, x)
+    if x.sum() > 0: x += y     ->  x += torch.where(x.sum() > 0, y, 0)
 
-Updates without else, arms that assign the same names, arms that return, and ``a if t else b``.
-``and / or / not`` become their logical functions; conditions that need no tensor's value stay
-Python. Always unsafe: both arms are computed. Arms that may raise when they are not taken are left
-alone.
+Arms that assign names, arms that return, and ``a if t else b``. ``and / or / not`` become their
+logical functions; conditions that need no tensor's value stay Python, and messages stay outside
+compiled code. Always unsafe: both arms are computed. Arms with calls that may raise when they are
+not taken are left alone.
 """
 
 from __future__ import annotations
@@ -16,16 +17,33 @@ from functools import partial, reduce
 import libcst as cst
 
 from pygraph_lint.analysis.known import Known, Type
-from pygraph_lint.analysis.nodes import method_name
-from pygraph_lint.fixes.build import Line, assign, call, conjunction, expression, grouped
-from pygraph_lint.fixes.calm import ONE, SINGLE, alike, made_tensor, shape_of
+from pygraph_lint.analysis.nodes import is_constant, method_name
+from pygraph_lint.fixes.arms import NEUTRAL, Step, steps
+from pygraph_lint.fixes.build import (
+    Line,
+    assign,
+    call,
+    conjunction,
+    expression,
+    grouped,
+    operand,
+)
+from pygraph_lint.fixes.calm import (
+    ONE,
+    SINGLE,
+    alike,
+    may_be_none,
+    may_not_fit,
+    shape_of,
+)
+from pygraph_lint.fixes.guards import not_compiling
 from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.names import changes_in_place
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 from pygraph_lint.fixes.truths import (
     PLAIN,
     asked_of,
-    is_elif,
     is_within,
     operands,
     single_elements,
@@ -38,10 +56,15 @@ BOTH_ARMS = (
 )
 
 
-class TensorBranch(Rewrite):
-    """PG301, PG307, PG309: an ``if``, as a statement or not, whose arms only select values."""
+TENSOR = Known(Type.TENSOR)
 
-    codes = ("PG301", "PG307", "PG309")
+
+class TensorBranch(Rewrite):
+    """PG201, PG202, PG301, PG307, PG309: an ``if``, as a statement or not, whose arms only select
+    values.
+    """
+
+    codes = ("PG201", "PG202", "PG301", "PG307", "PG309")
     message = "Select with torch.where instead of branching on the tensor's values"
     kinds = (ast.If, ast.IfExp)
     order = 45
@@ -51,18 +74,13 @@ class TensorBranch(Rewrite):
         assert isinstance(node, self.kinds)
         if not is_within(site, node.test):
             raise Declined("not the condition of a branch")
-        if isinstance(node, ast.IfExp):
-            _selects(site, node)
-            return
-        site.require("not-elif", not is_elif(site, node), "the branch is an elif")
         tensors = tested_operands(site, node.test)
         statics = [part for part in operands(node.test) if part not in tensors]
-        site.require(
-            "static-else", not statics or not node.orelse, "the else has other reasons too"
-        )
-        condition = _all_of(site, tensors)
+        condition = truth(site, ast.BoolOp(ast.And(), tensors))
         site.safe_only_if("both-arms", False, BOTH_ARMS)
-        if isinstance(node.body[-1], ast.Return):
+        if isinstance(node, ast.IfExp):
+            _selects(site, node, condition, statics)
+        elif isinstance(node.body[-1], ast.Return):
             _returns(site, node, condition, statics)
         else:
             _assigns(site, node, condition, statics)
@@ -71,39 +89,55 @@ class TensorBranch(Rewrite):
 # -- the condition
 
 
-def _all_of(site: Site, parts: list[ast.expr]) -> cst.BaseExpression:
-    """One boolean tensor, true where all operands are."""
-    found = [truth(site, part) for part in parts]
-    return _joined(f"{use_torch(site)}.logical_and", found)
-
-
 def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
     """A boolean tensor of one element with the truth of ``node``."""
     torch = use_torch(site)
     if isinstance(node, ast.BoolOp):
         word = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
-        return _joined(f"{torch}.{word}", [truth(site, value) for value in node.values])
+        return reduce(partial(call, f"{torch}.{word}"), [truth(site, each) for each in node.values])
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return call(f"{torch}.logical_not", truth(site, node.operand))
+    inner = _read(site, node)
+    if inner is not None:
+        return truth(site, inner)
     site.require("pure", site.ask.is_pure(node), "the condition calls what is not known")
-    site.require("tensor", site.ask.is_tensor(node), "the condition is not certainly a tensor")
     known = site.ask.known(node)
-    single = known.rank == 0 or shape_of(site, node) == SINGLE
-    if isinstance(node, ast.Compare) and len(node.ops) > 1:
-        raise Declined("the comparison is chained")
-    value = site.expression_node(node)
-    if not isinstance(node, ast.Compare) and known.dtype != "bool" and not _is_question(node):
+    tensor, single, value = known.must_be(Type.TENSOR), known.rank == 0, site.expression_node(node)
+    if isinstance(node, ast.Compare):
+        if len(node.ops) > 1:
+            raise Declined("the comparison is chained")
+        sides = [node.left, node.comparators[0]]
+        reads = [_read(site, side) for side in sides]
+        if any(reads):
+            site.safe_only_if("compared", False, "numbers are compared in the tensor's dtype")
+            tensor, value = isinstance(node.ops[0], PLAIN), cst.ensure_type(value, cst.Comparison)
+            left, right = (
+                operand(site.expression_node(read or side))
+                for read, side in zip(reads, sides, strict=True)
+            )
+            other = value.comparisons[0].with_changes(comparator=right)
+            value = value.with_changes(left=left, comparisons=[other])
+    elif known.dtype != "bool" and method_name(node) not in _QUESTIONS:
         value = expression("{value} != 0", value=grouped(value))
+    site.require("tensor", tensor, "the condition is not certainly a tensor")
     # Of one element, or asking for its truth raises: without its dimensions the result has none.
+    single = single or shape_of(site, node) == SINGLE
     return value if single else expression("{value}.reshape(())", value=grouped(value))
 
 
-def _joined(function: str, parts: list[cst.BaseExpression]) -> cst.BaseExpression:
-    return reduce(partial(call, function), parts)
+def _read(site: Site, node: ast.expr) -> ast.expr | None:
+    """The tensor of ``t.item()``, ``bool(t)``, ``float(t)``."""
+    if not isinstance(node, ast.Call) or node.keywords:
+        return None
+    given = node.args
+    if method_name(node) == "item" and isinstance(node.func, ast.Attribute):
+        given = [] if given else [node.func.value]
+    elif site.ask.callee(node) not in ("builtins.bool", "builtins.float"):
+        return None
+    return given[0] if len(given) == 1 and site.ask.is_tensor(given[0]) else None
 
 
-def _is_question(node: ast.expr) -> bool:
-    return method_name(node) in ("any", "all", "isnan", "isinf", "isfinite")
+_QUESTIONS = ("any", "all", "isnan", "isinf", "isfinite")
 
 
 # -- the arms
@@ -113,45 +147,150 @@ def _assigns(
     site: Site, node: ast.If, condition: cst.BaseExpression, statics: list[ast.expr]
 ) -> None:
     """Select each name that an arm assigns; what needs no tensor's value stays an ``if``."""
-    first, second = _arm(site, node.body), _arm(site, node.orelse)
-    same = not node.orelse or list(first) == list(second)
-    site.require("same-names", same, "the arms do not assign the same names in the same order")
+    plan = steps(site, node)
+    if not any(step.name and not step.own for step in plan):
+        raise Declined("the branch selects nothing")
     lines: list[Line] = []
-    if len(first) > 1 and not isinstance(condition, cst.Name):
-        chosen = site.free("chosen")
-        lines.append(assign(chosen, condition))
-        condition = cst.Name(chosen)
-    for name, value in first.items():
-        other = second.get(name)
-        _expect_selectable(site, node, name, value, other)
-        then = site.expression_node(value)
-        rest = cst.Name(name) if other is None else site.expression_node(other)
-        lines.append(assign(name, call(f"{use_torch(site)}.where", condition, then, rest)))
-    _put(site, node, lines, statics)
+    names = {step.name for step in plan}
+    if len(plan) > 1 and not (isinstance(condition, cst.Name) and condition.value not in names):
+        if isinstance(condition, cst.Name):
+            condition = expression("{asked} != 0", asked=condition)
+        lines.append(assign(site.free("chosen"), condition))
+        condition = cst.Name(site.free("chosen"))
+    done: set[str] = set()
+    for step in plan:
+        old = _line_of(site, step.statement)
+        if step.name:
+            lines.append(_selected(site, node, condition, step, old, step.name in done))
+        else:
+            _say(site, lines, condition, old)
+        done.add(step.name)
+    site.put_branch(node, lines, statics)
 
 
-def _expect_selectable(
-    site: Site, node: ast.If, name: str, value: ast.expr, other: ast.expr | None
+def _line_of(site: Site, statement: ast.stmt) -> cst.SimpleStatementLine:
+    """The line of a statement in an arm, which may be on that of the branch."""
+    small = site.file.node(statement)
+    assert isinstance(small, cst.BaseSmallStatement)
+    if not site.source.alone(statement):
+        return cst.SimpleStatementLine([small])
+    return cst.ensure_type(site.statement_node(statement), cst.SimpleStatementLine)
+
+
+def _say(
+    site: Site, lines: list[Line], condition: cst.BaseExpression, old: cst.SimpleStatementLine
 ) -> None:
-    """Both values are tensors of one shape, which can be computed in any case."""
-    if other is None and _is_truth(value) and _was_compared(site, node, name):
-        site.safe_only_if("truth", False, f"`{name}` becomes a tensor")
+    """Leave what an arm says, and computes for that, outside compiled code."""
+    site.safe_only_if("said", False, "compiled code no longer says this")
+    said = lines[-1] if lines else None
+    if isinstance(said, cst.If):
+        lines[-1] = said.with_deep_changes(said.body, body=[*said.body.body, old])
         return
+    test = conjunction([not_compiling(site), condition])
+    body = cst.IndentedBlock([old.with_changes(leading_lines=())])
+    lines.append(cst.If(test=test, body=body, leading_lines=old.leading_lines))
+
+
+def _selected(
+    site: Site,
+    node: ast.If,
+    condition: cst.BaseExpression,
+    step: Step,
+    old: cst.SimpleStatementLine,
+    again: bool,
+) -> Line:
+    """What a step becomes. ``again``: an earlier one assigns its name, too."""
+    value = site.expression_node(step.value)
+    if step.own:
+        _expect_fitting(site, step.value, shape_of(site, step.value))
+        return old
+    if isinstance(step.statement, ast.AugAssign):
+        _expect_update(site, node, step)
+        rest: cst.BaseExpression = cst.Integer(str(NEUTRAL[type(step.statement.op)]))
+    else:
+        _expect_selectable(site, node, step, again)
+        other = step.otherwise if step.then is not None else None
+        rest = cst.Name(step.name) if other is None else site.expression_node(other)
+    arms = (rest, value) if step.then is None else (value, rest)
+    selected = call(f"{use_torch(site)}.where", condition, *arms)
+    return old.with_deep_changes(old.body[0], value=selected)
+
+
+def _expect_update(site: Site, node: ast.If, step: Step) -> None:
+    """What changes the value of a name can be computed in any case."""
+    kinds = site.ask.known_at(step.name, node), site.ask.known(step.value)
+    known = all(each.must_be(Type.TENSOR | Type.NUMBER) for each in kinds)
+    site.require("updated", known, f"{step.name} is not certainly a tensor or a number")
+    site.safe_only_if("number", kinds[0].must_be(Type.TENSOR), _NUMBER)
+    _expect_fitting(site, step.value, shape_of(site, step.value))
+    site.safe_only_if("in-place", False, f"`{step.name}` is changed in any case")
+
+
+def _expect_selectable(site: Site, node: ast.If, step: Step, again: bool) -> None:
+    """Both values are tensors of one shape, which can be computed in any case."""
+    name, value = step.name, step.value
+    other = step.otherwise if step.then is not None else None
+    given = site.ask.known(value)
     if other is None:
-        asked = name in _asked(node.test)
-        before = Known(Type.TENSOR) if asked else site.ask.known_at(name, node)
+        asked = again or name in _asked(node.test)
+        before = TENSOR if asked else site.ask.known_at(name, node)
+        if before.types == Type.ANYTHING:
+            before = TENSOR if _goes_on(site, node, step) else Known(Type.NONE)
+            site.safe_only_if("held", False, _HELD)
         shape = SINGLE if before.rank == 0 else _shape_before(site, node, name)
     else:
         before = site.ask.known(other)
         shape = shape_of(site, other)
-    given = Known(Type.TENSOR) if made_tensor(site, value) else site.ask.known(value)
-    selectable = _are_tensors(site, before, given)
-    site.require("tensors", selectable, f"not both values of {name} are known to be tensors")
-    found = shape_of(site, value)
-    if None not in (found, shape) and {found, shape} & {SINGLE, ONE} and not alike(found, shape):
-        site.safe_only_if("shape", False, f"`{name}` always has the larger one of two shapes")
-        return
-    expect_shape(site, value, shape)
+        _expect_fitting(site, other, shape)
+    _expect_tensors(site, before, given)
+    ranks = before.rank, given.rank
+    _expect_fitting(site, value, shape, ranks if not again else (None, None))
+
+
+def _expect_fitting(
+    site: Site, value: ast.expr, shape: str | None, ranks: tuple[int | None, ...] = ()
+) -> None:
+    """An arm can be computed in any case, and has a shape, for all that the text shows."""
+    found, changed_later = shape_of(site, value), _changed_behind(site, value)
+    known = {each for each in ranks if each}
+    calm = None not in (found, shape) and len(known) < 2 and not changed_later
+    site.require("calm", calm, "an arm may raise when it is not taken, or have another shape")
+    if not alike(found, shape) and {found, shape} & {SINGLE, ONE}:
+        site.safe_only_if("shape", False, "the result always has the larger one of two shapes")
+    elif not alike(found, shape):
+        site.safe_only_if("fits", False, _FITS)
+    if may_not_fit(site, value):
+        site.safe_only_if("fits", False, _FITS)
+
+
+def _changed_behind(site: Site, value: ast.expr) -> bool:
+    """Whether what a value is computed of, and its gradient may need, is changed in place behind
+    the branch.
+    """
+    behind = [inner for each in site.behind(site.statement) for inner in ast.walk(each)]
+    names = {each.id for each in ast.walk(value) if isinstance(each, ast.Name)}
+    inside = [each for each in ast.walk(site.statement) if isinstance(each, ast.Name)]
+    names -= {each.id for each in inside if isinstance(each.ctx, ast.Store)}
+    return any(changes_in_place(each, name) for each in behind for name in names)
+
+
+_HELD = "values of which nothing is known must be tensors"
+_NUMBER = "what was a number is a tensor"
+_FITS = "nothing proves that both arms can always be computed, and are of one shape"
+
+
+def _goes_on(site: Site, node: ast.If, step: Step) -> bool:
+    """Whether a name surely holds something that its new value is computed of, or, where that is
+    True or False, the result of a comparison.
+    """
+    if site.ask.may_be_unbound(step.name, node):
+        return False
+    if _is_truth(step.value):
+        values = [each.value for each in site.ask.definitions.reaching_at(step.name, node)]
+        return all(isinstance(each, ast.Compare) or _is_truth(each) for each in values)
+    reads = (each for each in ast.walk(step.value) if isinstance(each, ast.Name))
+    read = next((each for each in reads if each.id == step.name), None)
+    return read is not None and not may_be_none(site, read)
 
 
 def _asked(test: ast.expr) -> set[str]:
@@ -160,44 +299,18 @@ def _asked(test: ast.expr) -> set[str]:
     return {node.id for node in calls if isinstance(node, ast.Name)}
 
 
-def _is_truth(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and isinstance(value.value, bool)
+def _is_truth(value: ast.expr | None) -> bool:
+    return is_constant(value, True) or is_constant(value, False)
 
 
-def _was_compared(site: Site, node: ast.If, name: str) -> bool:
-    """Whether a name holds the result of a comparison, or True or False, in front of the branch:
-    a tensor of truth values, or one of Python's, which ``where`` takes, too.
-    """
-    values = [each.value for each in site.ask.definitions.reaching_at(name, node)]
-    compared = [value for value in values if isinstance(value, ast.Compare)]
-    return (
-        bool(compared)
-        and all(
-            value is not None
-            and (_is_truth(value) or value in compared or site.ask.known(value).dtype == "bool")
-            for value in values
-        )
-        and not any(_of_python(site, value) for value in compared)
-    )
-
-
-def _of_python(site: Site, value: ast.Compare) -> bool:
-    """Whether a comparison is one of Python's for certain: of numbers, of identity, of members."""
-    plain = all(isinstance(each, PLAIN) for each in value.ops)
-    sides = (value.left, *value.comparators)
-    return not plain or all(site.ask.known(side).must_be(Type.NUMBER) for side in sides)
-
-
-def _are_tensors(site: Site, one: Known, other: Known) -> bool:
-    """Whether two values are tensors; one of them may be a number, which becomes a tensor."""
-    kinds = (one, other)
-    if all(each.must_be(Type.TENSOR) for each in kinds):
-        return True
-    one_tensor = any(each.must_be(Type.TENSOR) for each in kinds)
-    if not one_tensor or not all(each.must_be(Type.TENSOR | Type.NUMBER) for each in kinds):
-        return False
-    site.safe_only_if("number", False, "what was a number in one arm is a tensor")
-    return True
+def _expect_tensors(site: Site, *kinds: Known) -> None:
+    """Two values are tensors; one of them may be a number, which becomes a tensor."""
+    tensors = any(each.must_be(Type.TENSOR) for each in kinds)
+    unknown = [each for each in kinds if not each.must_be(Type.TENSOR | Type.NUMBER)]
+    selectable = tensors and all(each.types == Type.ANYTHING for each in unknown)
+    site.require("tensors", selectable, "not both values are known to be tensors")
+    site.safe_only_if("number", not any(each.must_be(Type.NUMBER) for each in kinds), _NUMBER)
+    site.safe_only_if("held", not unknown, _HELD)
 
 
 def _shape_before(site: Site, node: ast.If, name: str) -> str | None:
@@ -209,71 +322,43 @@ def _shape_before(site: Site, node: ast.If, name: str) -> str | None:
     return ONE if name in single_elements(node.test) else name
 
 
-def expect_shape(site: Site, value: ast.expr, shape: str | None) -> None:
-    same = alike(shape_of(site, value), shape)
-    site.require("calm", same, "an arm may raise when it is not taken, or have another shape")
-
-
-def _arm(site: Site, block: list[ast.stmt]) -> dict[str, ast.expr]:
-    """What an arm assigns, in order."""
-    found: dict[str, ast.expr] = {}
-    for statement in block:
-        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-        if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Name):
-            raise Declined("a branch does more than assign names")
-        once = len(statement.targets) == 1 and target.id not in found
-        site.require("once", once, "an arm assigns a name twice")
-        found[target.id] = statement.value
-    return found
-
-
 def _returns(
     site: Site, node: ast.If, condition: cst.BaseExpression, statics: list[ast.expr]
 ) -> None:
     """Select what is returned."""
     last = node.orelse or site.behind(node)[:1]
-    single = len(node.body) == 1 and len(last) == 1 and not statics
+    found = [*node.body, *last]
+    values = [each.value for each in found if isinstance(each, ast.Return) and each.value]
+    single = len(node.body) == 1 and len(found) == len(values) == 2 and not statics
     site.require("single-return", single, "the branch does more than return one value")
-    then, otherwise = (
-        item.value if isinstance(item, ast.Return) else None for item in (node.body[0], last[0])
-    )
-    if then is None or otherwise is None:
-        raise Declined("a branch returns nothing")
+    then, otherwise = values
     value = _either(site, condition, then, otherwise)
     line = cst.SimpleStatementLine([cst.Return(value)])
-    site.require("no-comments", not _comments(site, node, last[0]), _COMMENTS)
-    site.put_statements([node] if node.orelse else [node, last[0]], [line])
+    if node.orelse:
+        site.put_branch(node, [line])
+    else:
+        site.expect_comments([node, last[0]], [line])
+        site.put_statements([node, last[0]], [line])
 
 
-def _selects(site: Site, node: ast.IfExp) -> None:
+def _selects(
+    site: Site, node: ast.IfExp, condition: cst.BaseExpression, statics: list[ast.expr]
+) -> None:
     """Select the value of a conditional expression."""
-    site.safe_only_if("both-arms", False, BOTH_ARMS)
-    site.put(node, _either(site, truth(site, node.test), node.body, node.orelse))
+    value = _either(site, condition, node.body, node.orelse)
+    if statics:
+        test = conjunction([site.expression_node(part) for part in statics])
+        value = grouped(cst.IfExp(test, value, site.expression_node(node.orelse)))
+    site.put(node, value)
 
 
 def _either(
     site: Site, condition: cst.BaseExpression, then: ast.expr, otherwise: ast.expr
 ) -> cst.BaseExpression:
     """``torch.where`` of two values."""
-    tensors = _are_tensors(site, site.ask.known(then), site.ask.known(otherwise))
-    site.require("returned", tensors, "not both values are known to be tensors")
-    expect_shape(site, then, shape_of(site, otherwise))
-    expect_shape(site, otherwise, shape_of(site, then))
+    one, other = site.ask.known(then), site.ask.known(otherwise)
+    _expect_tensors(site, one, other)
+    _expect_fitting(site, then, shape_of(site, otherwise), (one.rank, other.rank))
+    _expect_fitting(site, otherwise, shape_of(site, then))
     nodes = [site.expression_node(value) for value in (then, otherwise)]
     return call(f"{use_torch(site)}.where", condition, *nodes)
-
-
-_COMMENTS = "comments inside the branch would be lost"
-
-
-def _comments(site: Site, first: ast.stmt, last: ast.stmt) -> bool:
-    start, end = site.source.span(first)[0], site.source.span(last)[1]
-    return "#" in site.source.text[start:end]
-
-
-def _put(site: Site, node: ast.If, lines: list[Line], statics: list[ast.expr]) -> None:
-    site.require("no-comments", not _comments(site, node, node), _COMMENTS)
-    if statics:
-        test = conjunction([site.expression_node(part) for part in statics])
-        lines = [cst.If(test=test, body=cst.IndentedBlock(lines))]
-    site.put_statements([node], lines)

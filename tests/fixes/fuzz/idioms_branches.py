@@ -85,6 +85,39 @@ def branch(made: Program) -> None:
         made.kept += [a, b]
 
 
+def _step(made: Program, name: str) -> str:
+    """A statement of an arm that does more than give one name a value of its own."""
+    other = made.pick("x", "y", "k", "2", "half")
+    return made.pick(
+        *(f"{name} = {name} * {other}", f"{name} = {name} - {other}", f"{name} = x * {other}"),
+        *(f"{name} -= {other}", f"{name} += y", f"{name} *= 2", "half = x * 2", "x = x.abs()"),
+        f"{name} = {name} / x.abs().sum()",
+        *(() if made.scripted else ("print(x.shape)", "logger.warning('large')")),
+    )
+
+
+@idiom("tensor_branch")
+def steps(made: Program) -> None:
+    """Arms of several statements, behind an ``elif``, with a read in the condition."""
+    made.scripted = made.scripted and made.chance(0.5)
+    name = made.name()
+    made.add(f"{name} = x * 1.5", "x = x + 0")
+    made.add("half = x / 2" if made.chance(0.8) else "if k > 0: half = x / 2")
+    condition = _condition(made)
+    if made.chance(0.3) and not made.scripted:
+        condition = made.pick("x.sum().item() > 0.5", "bool(mask.any())", "float(x.sum()) < 4")
+    word = "if"
+    if made.chance(0.3):
+        made.add("if k > 1:", f"    {name} = x")
+        word = "elif"
+    made.add(f"{word} {condition}:")
+    for _ in range(made.rng.randint(1, 3)):
+        made.add(f"    {_step(made, name)}")
+    if made.chance(0.4):
+        made.add("else:", f"    {_step(made, name)}")
+    made.kept.append(name)
+
+
 @idiom("host_random")
 def host_drop(made: Program) -> None:
     """A draw of the host that is compared."""

@@ -49,6 +49,10 @@ def asked(made: Program) -> None:
     if made.chance(0.3):
         lines.append(f"other[{mask}] = 1")
     if made.chance(0.3):
+        lines = [f"at = {mask}", *(line.replace(mask, "at") for line in lines)]
+        if made.chance(0.3):
+            lines.insert(1, "out = out.clone()")
+    if made.chance(0.3):
         lines.insert(0, made.pick("print('set')", "logger.info('set')"))
     test = made.pick(
         *(f"({mask}).any()", f"torch.any({mask})", f"({mask}).sum() > 0", f"({mask}).any().item()"),
