@@ -304,6 +304,12 @@ CASES = [
     ),
     Case(
         "tensor_branch",
+        "moved",
+        "PG301",
+        lines("low = torch.ones(3)", f"if {_TEST}:", "    x = low", "return x"),
+    ),
+    Case(
+        "tensor_branch",
         "single-return",
         "PG301",
         lines(f"if y and {_TEST}:", "    return x * 2", "return x * 3", head="x: torch.Tensor, y"),

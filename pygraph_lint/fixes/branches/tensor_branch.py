@@ -16,7 +16,7 @@ from functools import partial, reduce
 
 import libcst as cst
 
-from pygraph_lint.analysis.known import Known, Type
+from pygraph_lint.analysis.known import Device, Known, Type
 from pygraph_lint.analysis.nodes import is_constant, method_name
 from pygraph_lint.fixes.arms import NEUTRAL, Step, steps
 from pygraph_lint.fixes.build import (
@@ -309,6 +309,8 @@ def _expect_tensors(site: Site, *kinds: Known) -> None:
     unknown = [each for each in kinds if not each.must_be(Type.TENSOR | Type.NUMBER)]
     selectable = tensors and all(each.types == Type.ANYTHING for each in unknown)
     site.require("tensors", selectable, "not both values are known to be tensors")
+    apart = any(each.device is Device.HOST and each.rank != 0 for each in kinds)
+    site.require("moved", not apart, "an arm has a tensor of the host, which is not selected there")
     site.safe_only_if("number", not any(each.must_be(Type.NUMBER) for each in kinds), _NUMBER)
     site.safe_only_if("held", not unknown, _HELD)
 
