@@ -383,6 +383,9 @@ def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, V
     """The name a test is about, and its value where the test came out as ``outcome``."""
     if isinstance(node, ast.Call) and node.args:
         function = state.qualified(node.func)
+        holder, elements = _of_elements(state, node, outcome)
+        if holder is not None:
+            return state.place(holder), elements
         name = state.place(node.args[0])
         if name is None:
             return None, None
@@ -414,6 +417,22 @@ def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, V
         if value.kinds & v.NONE and value.kinds != v.NONE:
             return name, value._replace(kinds=value.kinds & ~v.NONE)
     return None, None
+
+
+def _of_elements(
+    state: State, node: ast.Call, outcome: bool
+) -> tuple[ast.expr | None, Value | None]:
+    """The list or tuple of which ``isinstance(xs[0], str)`` says that it holds no tensors, and what
+    it is then.
+    """
+    kinds = class_test(state.qualified, node)
+    first = node.args[0]
+    if not isinstance(first, ast.Subscript) or not is_zero(first.slice) or kinds is None:
+        return None, None
+    value = state.ev_quiet(first.value)
+    if not outcome or kinds[1] & v.TENSOR or value.kinds != v.SEQUENCE:
+        return None, None
+    return first.value, value._replace(items=None, item=Value(kinds[1]), keys=None)
 
 
 def _without_elements(state: State, node: ast.expr, outcome: bool) -> ast.expr | None:

@@ -286,3 +286,27 @@ class M(torch.nn.Module):
         return x.tolist() if torchvision._is_tracing() else x
 """
     assert kinds(source) == []
+
+
+@pytest.mark.parametrize(
+    ("test", "reported"),
+    [
+        ("isinstance(xs[0], list)", False),
+        ("isinstance(xs[0], (int, float))", False),
+        ("isinstance(xs[0], torch.Tensor)", True),
+        ("not isinstance(xs[0], list)", True),
+        ("isinstance(xs[0], Other)", True),
+    ],
+)
+def test_the_kind_of_the_first_element_says_that_a_list_holds_no_tensors(
+    test: str, reported: bool
+) -> None:
+    source = f"""
+        import torch
+        class M(torch.nn.Module):
+            def forward(self, xs: list[torch.Tensor | list]):
+                if {test}:
+                    return torch.tensor(xs)
+                return xs
+    """
+    assert ("sync.number" in kinds(source)) is reported
