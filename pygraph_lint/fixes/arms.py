@@ -55,7 +55,7 @@ def _step(site: Site, statement: ast.stmt, arm: list[ast.stmt]) -> Step:
         return Step(statement)
     target, value = _target(statement), getattr(statement, "value", None)
     place = isinstance(target, ast.Subscript) and _is_place(target.slice)
-    if not isinstance(value, ast.expr) or not (place or isinstance(target, ast.Name)):
+    if target is None or value is None or not (place or isinstance(target, ast.Name)):
         raise Declined("a branch does more than assign names")
     name = ast.unparse(target)
     if place or isinstance(statement, ast.Expr):
@@ -67,16 +67,14 @@ def _step(site: Site, statement: ast.stmt, arm: list[ast.stmt]) -> Step:
     return Step(statement, name, target, value, own=_is_within(site, name, arm))
 
 
-def _target(statement: ast.stmt) -> ast.expr:
-    """What a statement assigns, or fills with zeros."""
+def _target(statement: ast.stmt) -> ast.expr | None:
+    """What a statement assigns, or fills with zeros; None for other statements."""
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         return statement.targets[0]
     if isinstance(statement, ast.AugAssign) and type(statement.op) in NEUTRAL:
         return statement.target
     filled = receiver(getattr(statement, "value", None), ("zero_",))
-    if filled is None or not isinstance(statement, ast.Expr):
-        raise Declined("a branch does more than assign names")
-    return filled
+    return filled if isinstance(statement, ast.Expr) else None
 
 
 def _is_place(index: ast.expr) -> bool:

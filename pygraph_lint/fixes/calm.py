@@ -103,7 +103,8 @@ def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:
         return None
     if isinstance(node, ast.Attribute):
         return ast.unparse(node) if known.may_be(Type.TENSOR) else None
-    if not is_held(site, node.id, node):
+    unbound = site.ask.may_be_unbound(node.id, node)
+    if unbound or not (known.must_be(Type.TENSOR) or is_held(site, node.id, node)):
         return None
     value = site.ask.only_value(node)
     if value is not None and not isinstance(value, ast.Name) and site.ask.same_value(value, node):
