@@ -98,11 +98,14 @@ def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:
     known = site.ask.known(node)
     if known.must_be(Type.NUMBER) or known.rank == 0:
         return SINGLE
-    unbound = isinstance(node, ast.Name) and site.ask.may_be_unbound(node.id, node)
-    if unbound or may_be_none(site, node):
+    guessed = known.types == Type.ANYTHING or "passed to" in known.evidence
+    if known.may_be(Type.NONE) and not guessed:
         return None
     if isinstance(node, ast.Attribute):
         return ast.unparse(node) if known.may_be(Type.TENSOR) else None
+    unbound = site.ask.may_be_unbound(node.id, node)
+    if unbound or not (known.must_be(Type.TENSOR) or is_held(site, node.id, node)):
+        return None
     value = site.ask.only_value(node)
     if value is not None and not isinstance(value, ast.Name) and site.ask.same_value(value, node):
         found = shape_of(site, value)
@@ -111,16 +114,16 @@ def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:
     return ONE if _is_asked(site, node) else node.id
 
 
-def may_be_none(site: Site, node: ast.expr) -> bool:
-    """Whether the text shows that a value may be None."""
-    known = site.ask.known(node)
-    if known.types != Type.ANYTHING or not isinstance(node, ast.Name):
-        return known.types != Type.ANYTHING and known.may_be(Type.NONE)
-    found = site.ask.definitions.reaching(node)
-    left_out = defaults(site.function).get(node.id) if site.function is not None else None
+def is_held(site: Site, name: str, at: ast.AST) -> bool:
+    """Whether a name holds something at a place, for all that the text shows: it is bound, and to
+    no None.
+    """
+    found = site.ask.definitions.reaching_at(name, at)
+    left_out = defaults(site.function).get(name) if site.function is not None else None
     given = any(isinstance(each.node, ast.arg) for each in found)
     values = [*(each.value for each in found), left_out if given else None]
-    return any(value is not None and is_constant(value, None) for value in values)
+    none = any(value is not None and is_constant(value, None) for value in values)
+    return not none and not site.ask.may_be_unbound(name, at)
 
 
 def _is_asked(site: Site, name: ast.Name) -> bool:

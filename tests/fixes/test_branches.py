@@ -193,6 +193,23 @@ CASES = {
         return x
         """,
     ),
+    "in-place": _case(
+        "PG301",
+        """
+        x = x * 1
+        if «(x > 1).any()»:
+            x.zero_()
+            x[..., 1] = 5.0
+        return x
+        """,
+        """
+        x = x * 1
+        chosen = (x > 1).any()
+        x.masked_fill_(chosen, 0)
+        x[..., 1] = torch.where(chosen, 5.0, x[..., 1])
+        return x
+        """,
+    ),
     "given": _case(
         "PG301",
         "return x * 2 if n is not None and «x.sum() > 0» else x",
@@ -406,7 +423,7 @@ def test_selections_give_the_same_values_and_gradients(name: str, data: st.DataO
         "x = x[0]",
         "x = x * later",
         "x, n = x * 2, x",
-        "x[0] = 1",
+        "x[x > 0] = 1",
         "n |= x > 0",
     ],
 )

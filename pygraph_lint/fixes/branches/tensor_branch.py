@@ -32,7 +32,7 @@ from pygraph_lint.fixes.calm import (
     ONE,
     SINGLE,
     alike,
-    may_be_none,
+    is_held,
     may_not_fit,
     shape_of,
 )
@@ -200,40 +200,49 @@ def _selected(
     again: bool,
 ) -> Line:
     """What a step becomes. ``again``: an earlier one assigns its name, too."""
-    value = site.expression_node(step.value)
     if step.own:
         _expect_fitting(site, step.value, shape_of(site, step.value))
         return old
-    if isinstance(step.statement, ast.AugAssign):
-        _expect_update(site, node, step)
-        rest: cst.BaseExpression = cst.Integer(str(NEUTRAL[type(step.statement.op)]))
-    else:
+    torch, value = use_torch(site), site.expression_node(step.value)
+    if isinstance(step.statement, ast.Assign):
         _expect_selectable(site, node, step, again)
-        other = step.otherwise if step.then is not None else None
-        rest = cst.Name(step.name) if other is None else site.expression_node(other)
-    arms = (rest, value) if step.then is None else (value, rest)
-    selected = call(f"{use_torch(site)}.where", condition, *arms)
-    return old.with_deep_changes(old.body[0], value=selected)
+        rest = site.expression_node(step.target if step.other is None else step.other)
+    else:
+        _expect_update(site, node, step)
+        rest = cst.Integer(str(NEUTRAL[type(getattr(step.statement, "op", ast.Add()))]))
+    if isinstance(step.statement, ast.Expr):
+        asked = call(f"{torch}.logical_not", condition) if step.negated else condition
+        return old.with_changes(body=[cst.Expr(call(f"{step.name}.masked_fill_", asked, rest))])
+    arms = (rest, value) if step.negated else (value, rest)
+    return old.with_deep_changes(old.body[0], value=call(f"{torch}.where", condition, *arms))
 
 
 def _expect_update(site: Site, node: ast.If, step: Step) -> None:
     """What changes the value of a name can be computed in any case."""
-    kinds = site.ask.known_at(step.name, node), site.ask.known(step.value)
+    kinds = _before(site, node, step), site.ask.known(step.value)
     known = all(each.must_be(Type.TENSOR | Type.NUMBER) for each in kinds)
     site.require("updated", known, f"{step.name} is not certainly a tensor or a number")
     site.safe_only_if("number", kinds[0].must_be(Type.TENSOR), _NUMBER)
-    _expect_fitting(site, step.value, shape_of(site, step.value))
+    if not isinstance(step.statement, ast.Expr):
+        _expect_fitting(site, step.value, shape_of(site, step.value))
     site.safe_only_if("in-place", False, f"`{step.name}` is changed in any case")
+
+
+def _before(site: Site, node: ast.If, step: Step) -> Known:
+    """What is known of what an arm changes, in front of the branch."""
+    if isinstance(step.target, ast.Subscript):
+        owner = site.ask.known(step.target.value)
+        return TENSOR if owner.must_be(Type.TENSOR) else Known(Type.NONE)
+    return site.ask.known_at(step.name, node)
 
 
 def _expect_selectable(site: Site, node: ast.If, step: Step, again: bool) -> None:
     """Both values are tensors of one shape, which can be computed in any case."""
     name, value = step.name, step.value
-    other = step.otherwise if step.then is not None else None
-    given = site.ask.known(value)
+    other, given = step.other, site.ask.known(value)
     if other is None:
         asked = again or name in _asked(node.test)
-        before = TENSOR if asked else site.ask.known_at(name, node)
+        before = TENSOR if asked else _before(site, node, step)
         if before.types == Type.ANYTHING:
             before = TENSOR if _goes_on(site, node, step) else Known(Type.NONE)
             site.safe_only_if("held", False, _HELD)
@@ -243,8 +252,7 @@ def _expect_selectable(site: Site, node: ast.If, step: Step, again: bool) -> Non
         shape = shape_of(site, other)
         _expect_fitting(site, other, shape)
     _expect_tensors(site, before, given)
-    ranks = before.rank, given.rank
-    _expect_fitting(site, value, shape, ranks if not again else (None, None))
+    _expect_fitting(site, value, shape, () if again else (before.rank, given.rank))
 
 
 def _expect_fitting(
@@ -280,17 +288,14 @@ _FITS = "nothing proves that both arms can always be computed, and are of one sh
 
 
 def _goes_on(site: Site, node: ast.If, step: Step) -> bool:
-    """Whether a name surely holds something that its new value is computed of, or, where that is
-    True or False, the result of a comparison.
+    """Whether a name holds something, and, where its new value is True or False, the result of a
+    comparison.
     """
-    if site.ask.may_be_unbound(step.name, node):
-        return False
     if _is_truth(step.value):
         values = [each.value for each in site.ask.definitions.reaching_at(step.name, node)]
         return all(isinstance(each, ast.Compare) or _is_truth(each) for each in values)
-    reads = (each for each in ast.walk(step.value) if isinstance(each, ast.Name))
-    read = next((each for each in reads if each.id == step.name), None)
-    return read is not None and not may_be_none(site, read)
+    read = any(isinstance(it, ast.Name) and it.id == step.name for it in ast.walk(step.value))
+    return is_held(site, step.name, node) and (read or site.ask.is_tensor(step.value))
 
 
 def _asked(test: ast.expr) -> set[str]:
@@ -307,8 +312,8 @@ def _expect_tensors(site: Site, *kinds: Known) -> None:
     """Two values are tensors; one of them may be a number, which becomes a tensor."""
     tensors = any(each.must_be(Type.TENSOR) for each in kinds)
     unknown = [each for each in kinds if not each.must_be(Type.TENSOR | Type.NUMBER)]
-    selectable = tensors and all(each.types == Type.ANYTHING for each in unknown)
-    site.require("tensors", selectable, "not both values are known to be tensors")
+    guessed = all(each.types == Type.ANYTHING or "passed to" in each.evidence for each in unknown)
+    site.require("tensors", tensors and guessed, "not both values are known to be tensors")
     apart = any(each.device is Device.HOST and each.rank != 0 for each in kinds)
     site.require("moved", not apart, "an arm has a tensor of the host, which is not selected there")
     site.safe_only_if("number", not any(each.must_be(Type.NUMBER) for each in kinds), _NUMBER)

@@ -91,7 +91,7 @@ def _step(made: Program, name: str) -> str:
     return made.pick(
         *(f"{name} = {name} * {other}", f"{name} = {name} - {other}", f"{name} = x * {other}"),
         *(f"{name} -= {other}", f"{name} += y", f"{name} *= 2", "half = x * 2", "x = x.abs()"),
-        f"{name} = {name} / x.abs().sum()",
+        *(f"{name} = {name} / x.abs().sum()", f"{name}[..., 0] = 2", f"{name}.zero_()"),
         *(() if made.scripted else ("print(x.shape)", "logger.warning('large')")),
     )
 
