@@ -64,7 +64,8 @@ def _step(site: Site, statement: ast.stmt, arm: list[ast.stmt]) -> Step:
     for_said = bool(said) and _is_within(site, name, [*said, statement])
     if for_said and not changes_something(statement):
         return Step(statement)
-    return Step(statement, name, target, value, own=_is_within(site, name, arm))
+    own = isinstance(statement, ast.Assign) and _is_within(site, name, arm)
+    return Step(statement, name, target, value, own=own)
 
 
 def _target(statement: ast.stmt) -> ast.expr | None:

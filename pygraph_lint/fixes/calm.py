@@ -131,11 +131,8 @@ def _is_asked(site: Site, name: ast.Name) -> bool:
     test = getattr(site.tree, "test", None)
     if not isinstance(test, ast.expr) or name.id not in single_elements(test):
         return False
-    here, there = (
-        site.ask.definitions.reaching(name),
-        site.ask.definitions.reaching_at(name.id, test),
-    )
-    return set(here) == set(there)
+    there = site.ask.definitions.reaching_at(name.id, test)
+    return set(site.ask.definitions.reaching(name)) == set(there)
 
 
 def _called(site: Site, node: ast.Call) -> str | None:
@@ -156,6 +153,8 @@ def _called(site: Site, node: ast.Call) -> str | None:
     given = [item for item in node.keywords if not _is_kind(site, item.value)]
     if last in _SIZED and first is not None and not given:
         return _of_size(site, node.args)
+    if last == "reshape" and first is not None and ast.unparse(first) == "()":
+        return SINGLE if shape_of(site, parts[0]) is not None else None
     values = [item.value for item in given if item.arg in _OPERANDS]
     if len(values) != len(given) or not parts:
         return None

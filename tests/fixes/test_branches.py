@@ -156,6 +156,22 @@ CASES = {
         return x
         """,
     ),
+    "nested": _case(
+        "PG301",
+        """
+        if «(x > 1).any()»:
+            x = torch.abs(x)
+        else:
+            x = torch.where((x.mean() > n).reshape(()), x * 2, x)
+        return x
+        """,
+        """
+        x = torch.where(
+            (x > 1).any(), torch.abs(x), torch.where((x.mean() > n).reshape(()), x * 2, x)
+        )
+        return x
+        """,
+    ),
     "read": _case(
         "PG201",
         """
