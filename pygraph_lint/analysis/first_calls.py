@@ -117,16 +117,14 @@ def _of_missing(state: State, place: ast.expr) -> _Ending | None:
 
 def _read_from(state: State, name: str) -> ast.expr | None:
     """The entry of a mapping that is read into a variable: ``kept = table.get(key)``."""
-    found = [
-        each.value
-        for each in state.body.own
-        if isinstance(each, ast.Assign) and [_written(to) for to in each.targets] == [name]
-    ]
-    read = found[0] if found else None
-    holder = receiver(read, ("get",)) if isinstance(read, ast.Call) else None
-    if holder is None or not isinstance(read, ast.Call) or len(read.args) != 1:
-        return None
-    return ast.Subscript(holder, read.args[0])
+    for each in state.body.own:
+        if isinstance(each, ast.Assign) and getattr(each.targets[0], "id", "") == name:
+            read = each.value
+            holder = receiver(read, ("get",)) if isinstance(read, ast.Call) else None
+            if holder is None or not isinstance(read, ast.Call) or len(read.args) != 1:
+                return None
+            return ast.Subscript(holder, read.args[0])
+    return None
 
 
 def _written(node: ast.expr) -> str:

@@ -252,6 +252,8 @@ def _asked(values: LoopValues, test: ast.expr, outcome: bool) -> Needs:
         return (Need("may", given.owner, "", tests=tests),)
     if owner is None or not isinstance(node, ast.Attribute) or dotted(node.value) != "self":
         return ()
+    if of_class is not None:
+        return ()  # a default says little of the kinds that an option may have
     stored = values.evidence.assigned_to_self.get((owner, node.attr), ())
     scopes = (values.queries.scope(target) for target, _ in stored)
     if any(getattr(scope, "name", "") != "__init__" for scope in scopes):

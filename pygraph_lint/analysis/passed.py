@@ -151,18 +151,19 @@ def may_pass(
     holds: Callable[[Need], bool],
 ) -> bool:
     """Whether all tests of a function's parameters can come out as said for one call of it;
-    ``is_tensor`` says of what may be a tensor whether it is proven to be one: without it, that may
-    be of any kind. ``holds`` says what may be the case of what is handed on.
+    ``is_tensor`` says of what may be a tensor whether it is proven to be one: without it, only
+    literals are sure to be of a kind. ``holds`` says what may be the case of what is handed on.
     """
     for parameter, test, outcome in tests:
         value = passed_or_default(facts, parameter, call)
         asked = asked_of(value, Tested(parameter, test, outcome))
         if asked is not None and not holds(asked):
             return False
-        if value is not None and test.how is How.KIND and not value.kinds & ~_TENSOR_OR_UNKNOWN:
+        if value is not None and test.how is How.KIND:
             if is_tensor is None:
-                continue
-            value = Value(v.TENSOR) if is_tensor(value) else value
+                value = value if value.const is not None or value.kinds == v.NONE else None
+            elif not value.kinds & ~_TENSOR_OR_UNKNOWN and is_tensor(value):
+                value = Value(v.TENSOR)
         if not may_be(value, test, outcome):
             return False
     return True

@@ -331,3 +331,20 @@ def test_the_bare_truth_of_what_is_moved_is_mostly_that_of_an_object(
                 model.note()
     """
     assert kinds(source) == ["loop.branch"] * runs
+
+
+def test_an_option_may_be_of_another_kind_than_its_default() -> None:
+    source = """
+    import torch
+    class Trainer:
+        def __init__(self, model, norm=False):
+            self.model, self.norm = model, norm
+        def fit(self, loader):
+            for x in loader:
+                loss = self.model(x.to("cuda", non_blocking=True)).sum()
+                loss.backward()
+                self.optimizer.step()
+                if not isinstance(self.norm, bool):
+                    total = loss.item()
+    """
+    assert kinds(source) == ["loop.read"]
