@@ -37,6 +37,8 @@ _SPECIAL = frozenset(map(str.encode, (*keyword.kwlist, "__all__", "__name__")))
 
 # What leads to a caller is left out where it is so many files, or most of the project.
 _FROM_CALLERS = 200
+# From so many files on, what leads to importers is left out, too, where it is most of the project.
+_LARGE = 1000
 
 _Names: TypeAlias = "tuple[frozenset[bytes], frozenset[bytes]]"  # defined, told by their names
 
@@ -141,7 +143,10 @@ class Importers:
         direct = {*self._by_word.get(last_name(given), ()), *self._through_packages(given, defined)}
         reached = {given: frozenset[bytes](), **dict.fromkeys(direct - {given}, frozenset[bytes]())}
         if is_part(reached, self._words):
-            self._reach(reached, dict.fromkeys(direct - {given}, defined), len(self._words))
+            wider = dict(reached)
+            self._reach(wider, dict.fromkeys(direct - {given}, defined), len(self._words))
+            large = len(self._words) >= _LARGE and not is_part(wider, self._words)
+            reached = reached if large else wider
         callers = set(self._callers(given, told)) - reached.keys()
         for caller in sorted(callers) if is_part(reached, self._words) else ():
             wider = dict(reached)
@@ -206,13 +211,16 @@ class Importers:
         """
         self._imported.pop(name, None)
         self._members.pop(name, None)
-        self._blocks.pop(name, None)
+        old = self._blocks.pop(name, None)
+        others = [each for each in self._found.items() if each[0] != name]
+        if not others:
+            return
         moved = _FROM.findall(before) != _FROM.findall(after)
-        old, new = (
-            [*_blocks(text), _Block(_members(text), frozenset())] for text in (before, after)
-        )
-        for given, ((_, told), asked, _) in list(self._found.items()):
-            uses = _using(old, asked) != _using(new, asked)
+        old, new = old or list(_blocks(before)), list(_blocks(after))
+        self._blocks[name] = new
+        members = _members(before) ^ _members(after)
+        for given, ((_, told), asked, _) in others:
+            uses = not members.isdisjoint(asked) or _using(old, asked) != _using(new, asked)
             if moved or uses or _calls_one(before, told) != _calls_one(after, told):
                 del self._found[given]
 

@@ -161,7 +161,7 @@ def tests_broken(state: State, node: ast.expr, outcome: bool) -> bool:
     node, outcome = without_not(node, outcome)
     if isinstance(node, ast.BoolOp):
         return outcome and all(tests_broken(state, each, True) for each in node.values)
-    value = state.ev_quiet(node)
+    value = state.ev_quiet(node) if state.may_ask_if_finite else v.UNKNOWN_VALUE
     if not value.is_tensor or not value.flags & v.FINITE:
         return False
     return outcome is not ("isfinite" in ast.unparse(node))

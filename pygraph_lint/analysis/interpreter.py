@@ -117,7 +117,7 @@ def run_function(
     facts.memoised = module.may_cache and is_memoised(
         node, module.class_nodes.get(owner), module.names
     )
-    body = Body(node.body)
+    body = module.body(node)
     facts.of_modules = bound and gets_modules(node, body, module.may_have)
     ordered = [*node.args.posonlyargs, *node.args.args]
     self_name = ordered[0].arg if bound and ordered else ""

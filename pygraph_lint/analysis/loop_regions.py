@@ -84,9 +84,12 @@ class LoopRegions:
         self._akin = Akin(program)
         self._resolved: dict[str, dict[Span, list[Call]]] = {}
         modules = [each for each in program.modules.values() if not each.is_test]
+        counting = [each for each in modules if asked.counts(each.module)]
+        if not any(each.loops.starts or each.loops.called for each in counting):
+            modules = []  # whose steps nothing here calls
         self._trains = self._training(modules)
         self._steps = self._with_callers(modules, self._whole_steps(modules))
-        starts = self._starts_in([each for each in modules if asked.counts(each.module)])
+        starts = self._starts_in(counting)
         self._starts = {_key(body) for body in starts}
         self.starts = {body.function: RegionKind.HOST_LOOP for body in starts}
         self.start_words = {body.function: _start(body) for body in reversed(starts)}

@@ -14,7 +14,7 @@ from pygraph_lint.analysis.answers import may_cache
 from pygraph_lint.analysis.literals import asks_for_none
 from pygraph_lint.analysis.model import ClassFacts, ModuleFacts, Sinks
 from pygraph_lint.analysis.names import FunctionNode, Names, imports_of, module_statements
-from pygraph_lint.analysis.nodes import statements, walk
+from pygraph_lint.analysis.nodes import Body, children, statements
 from pygraph_lint.analysis.values import Value
 from pygraph_lint.analysis.watch import Watch, watched
 
@@ -51,6 +51,7 @@ class Module:
         self.done: set[str] = set()  # functions that were run
         self.text: str | None = None  # where it is known: for a look before the costly ones
         self._parts: dict[str, bool] = {}
+        self._bodies: dict[FunctionNode, Body] = {}
         self._rebound: dict[str, frozenset[str]] = {}
         self._lineages: dict[str, list[ClassFacts]] = {}
         self._collect_values()
@@ -66,8 +67,21 @@ class Module:
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
-        """Every node of the file, nearest to the module first."""
-        return walk(self.tree)
+        """Every node of the file, in no certain order."""
+        bodies: dict[ast.AST, Body] = {node: self.body(node) for _, node, _ in self.functions}
+        found: list[ast.AST] = [self.tree]
+        for node in found:
+            below = children(node)
+            if node in bodies:
+                below = [each for each in below if not isinstance(each, ast.stmt)]
+            found += below
+        return [*found, *(each for node in found if node in bodies for each in bodies[node].nodes)]
+
+    def body(self, function: FunctionNode) -> Body:
+        """The body of a function."""
+        if function not in self._bodies:
+            self._bodies[function] = Body(function.body)
+        return self._bodies[function]
 
     def may_have(self, part: str) -> bool:
         """Whether the text of the file has a part; where no text is known it may."""

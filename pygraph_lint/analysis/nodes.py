@@ -79,8 +79,12 @@ def walk(root: ast.AST) -> list[ast.AST]:
     """
     found = [root]
     for node in found:
-        if node.__class__ is not ast.Name and node.__class__ is not ast.Constant:
-            found += children(node)
+        for name in _FIELDS[node.__class__]:  # `children`, without a call for each node
+            value = getattr(node, name)
+            if value.__class__ is list:
+                found += value if name not in _WITH_GAPS else filter(None, value)
+            elif value is not None:
+                found.append(value)
     return found
 
 

@@ -182,7 +182,9 @@ def _keywords(file: Module) -> Iterator[tuple[str, str, Value]]:
     where that is a literal.
     """
     for node in file.nodes:
-        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Attribute, ast.Name)):
+        if not isinstance(node, ast.Call) or not node.keywords:
+            continue
+        if isinstance(node.func, (ast.Attribute, ast.Name)):
             called = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
             for each in node.keywords:
                 literal = isinstance(each.value, ast.Constant)

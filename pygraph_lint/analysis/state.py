@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import starmap
 from typing import NamedTuple
 
+from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import EVERY, KEYWORDS, Event, Need, Span, away
 from pygraph_lint.analysis.later_uses import LaterUses
@@ -158,6 +159,11 @@ class State:
         self.passed: Environment = {}  # what the parameters hold at the start
         self.body = Body(())
         self._later: LaterUses | None = None
+
+    @cached_property
+    def may_ask_if_finite(self) -> bool:
+        """Whether the file may have a test for NaN or infinite numbers."""
+        return any(map(self.module.may_have, ops.FINITE_OPS))
 
     def ev(self, node: ast.expr | None) -> Value:
         """The value of an expression."""

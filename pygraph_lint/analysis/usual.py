@@ -78,7 +78,7 @@ class Usual:
             self._known[key] = (
                 not kept
                 or _OF_MACHINE.search(name.lower()) is not None
-                or any(name in each.set_outside for each in self._modules)
+                or name in self._set_outside
                 or any(value is None or self.may_be(value, asked) for value in given)
                 or any(self._may_keep(owner, each, asked) for owner, each in kept)
             )
@@ -107,6 +107,11 @@ class Usual:
                 if isinstance(each, str):
                     found[each].append(None)
         return found
+
+    @cached_property
+    def _set_outside(self) -> frozenset[str]:
+        """The attributes of other objects that some file sets."""
+        return frozenset(name for each in self._modules for name in each.set_outside)
 
     def _set_beside(self, owner: str) -> frozenset[str]:
         """The attributes of other objects that the file of a class sets."""

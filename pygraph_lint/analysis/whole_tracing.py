@@ -73,13 +73,15 @@ def _names_export(node: ast.AST) -> bool:
 
 def _asks_for_it(node: ast.AST) -> bool:
     """Whether a setting is given that makes graph breaks errors, or takes values into graphs."""
+    if node.__class__ in (ast.Attribute, ast.alias):
+        return _name(node) in _SETTINGS
     if isinstance(node, ast.keyword):
         off = is_constant(node.value, False)
         return node.arg in _SETTINGS and not off
     if isinstance(node, ast.Constant):
         text = node.value if isinstance(node.value, str) else ""
         return text.rpartition(".")[2] in _SETTINGS
-    return isinstance(node, (ast.Attribute, ast.alias)) and _name(node) in _SETTINGS
+    return False
 
 
 def _is_scripting(node: ast.AST) -> bool:
