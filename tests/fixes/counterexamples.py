@@ -335,6 +335,13 @@ CASES = [
         lines(f"if {_TEST}:", "    x = x * y", "return x", head="x: torch.Tensor, y"),
         lambda: (-torch.ones(3), torch.ones(2)),
     ),
+    Case(  # the result would have the shape of both
+        "tensor_branch",
+        "updates",
+        "PG301",
+        lines(f"return x if {_TEST} else y", head="x: torch.Tensor, y: torch.Tensor"),
+        lambda: (torch.ones(3), torch.ones(2, 3)),
+    ),
     Case(
         "tensor_branch",
         "held",

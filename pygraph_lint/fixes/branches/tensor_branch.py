@@ -17,7 +17,7 @@ from functools import partial, reduce
 import libcst as cst
 
 from pygraph_lint.analysis.known import Device, Known, Type
-from pygraph_lint.analysis.nodes import is_constant, method_name
+from pygraph_lint.analysis.nodes import dotted, is_constant, method_name
 from pygraph_lint.fixes.arms import NEUTRAL, Step, steps
 from pygraph_lint.fixes.build import (
     Line,
@@ -252,7 +252,19 @@ def _expect_selectable(site: Site, node: ast.If, step: Step, again: bool) -> Non
         shape = shape_of(site, other)
         _expect_fitting(site, other, shape)
     _expect_tensors(site, before, given)
+    changes = isinstance(step.statement, ast.AugAssign)
+    related = changes or _are_related(site, value, shape, name * (other is None))
+    site.require("updates", related, _UNRELATED)
     _expect_fitting(site, value, shape, () if again else (before.rank, given.rank))
+
+
+def _are_related(site: Site, value: ast.expr, shape: str | None, name: str = "") -> bool:
+    """Whether a value has a shape, or one element, or is computed of what has the shape, or of
+    what the name holds.
+    """
+    found = shape_of(site, value)
+    parts = {dotted(each) for each in ast.walk(value) if isinstance(each, ast.expr)}
+    return bool(alike(found, shape) or {found, shape} & {SINGLE, ONE} or parts & {shape, name})
 
 
 def _expect_fitting(
@@ -282,6 +294,7 @@ def _changed_behind(site: Site, value: ast.expr) -> bool:
     return any(changes_in_place(each, name) for each in behind for name in names)
 
 
+_UNRELATED = "nothing shows that the arms are of one shape"
 _HELD = "values of which nothing is known must be tensors"
 _NUMBER = "what was a number is a tensor"
 _FITS = "nothing proves that both arms can always be computed, and are of one shape"
@@ -365,6 +378,9 @@ def _either(
     """``torch.where`` of two values."""
     one, other = site.ask.known(then), site.ask.known(otherwise)
     _expect_tensors(site, one, other)
+    one_way = _are_related(site, then, shape_of(site, otherwise))
+    related = one_way or _are_related(site, otherwise, shape_of(site, then))
+    site.require("updates", related, _UNRELATED)
     _expect_fitting(site, then, shape_of(site, otherwise), (one.rank, other.rank))
     _expect_fitting(site, otherwise, shape_of(site, then))
     nodes = [site.expression_node(value) for value in (then, otherwise)]
