@@ -130,14 +130,11 @@ def newest_table(content: Row, causes: dict[str, str]) -> list[str]:
     return [*lines, "", *losses(counted, causes)]
 
 
-def page(content: Row, newest: Row, causes: dict[str, str]) -> str:
-    """The whole page."""
-    done = [row for row in content["rows"] if "modes" in row]
-    counted = [row for row in done if row["counted"]]
-    others = [row for row in done if not row["counted"]]
+def intro(content: Row) -> list[str]:
+    """What the page is about, and how many are right."""
     where, totals = content["environment"], content["totals"]
     below = ", ".join(f"`{name}`" for name in totals["below_0.98"]) or "none"
-    lines = [
+    return [
         "# Public complaints",
         "",
         "Each row is a small program after a public thread, in its sizes where it names some. The "
@@ -150,6 +147,17 @@ def page(content: Row, newest: Row, causes: dict[str, str]) -> str:
         f"{totals['counted']} of {totals['programs']} programs, of {totals['groups']} groups, show "
         f"their complaint; pygraph is right in {totals['right']}. Below 0.98: {below}.",
         "",
+    ]
+
+
+def page(content: Row, newest: Row, causes: dict[str, str]) -> str:
+    """The whole page."""
+    done = [row for row in content["rows"] if "modes" in row]
+    counted = [row for row in done if row["counted"]]
+    others = [row for row in done if not row["counted"]]
+    where = content["environment"]
+    lines = [
+        *intro(content),
         *([figure(content).markdown("../img"), ""] if figures(content) else []),
         *speed_table(counted),
         "",
