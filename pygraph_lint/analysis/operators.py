@@ -114,10 +114,11 @@ def _computed(dtype: str, left: Value, right: Value) -> Value:
 
 def _is_made_at_home(one: Value, other: Value) -> bool:
     """Whether a tensor with dimensions is made on the host, and another one is only believed to be
-    on the device: what no operator takes together is in one place.
+    on the device: what no operator takes together is in one place. A parameter decides nothing: it
+    may be a number.
     """
     made = one.device == v.ON_HOST and one.ndim > 0 and one.must_be_tensor and not one.needs
-    return made and bool(other.needs)
+    return made and any(need.kind != "param" for need in other.needs)
 
 
 def eval_unary(state: State, node: ast.UnaryOp) -> Value:

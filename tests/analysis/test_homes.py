@@ -219,14 +219,29 @@ def test_what_is_computed_from_sizes_alone_is_the_same_in_each_replay(cut: str, 
 
 SPLICE = """
 class Model(nn.Module):
-    def forward(self, x: torch.Tensor, lengths):
-        length = lengths.max() % 4
+    def __init__(self):
+        super().__init__()
+        self.kept = {{}}
+    def draw(self, x):
+        self.kept["lengths"] = torch.randint(low=1, high=4, size=(3,))
+    def forward(self, x: torch.Tensor, longest):
+        lengths = self.kept["lengths"]
+        length = {length} % 4
         start = torch.randint(0, 9, size={size})
         return x[:, start + length :]
 """
 
 
-@pytest.mark.parametrize(("size", "waits"), [("(1,)", False), ("()", True)])
-def test_what_is_computed_with_a_tensor_of_the_host_is_on_the_host(size: str, waits: bool) -> None:
-    (found,) = [each for each in lint_text(HEAD + SPLICE.format(size=size)) if each.code == "PG407"]
-    assert found.consequences["sync"] == ("yes" if waits else "no")
+@pytest.mark.parametrize(
+    ("length", "size", "waits"),
+    [
+        ("lengths[0]", "(1,)", False),
+        ("longest.max()", "(1,)", True),  # a parameter may be a number
+    ],
+)
+def test_what_is_computed_with_a_tensor_of_the_host_is_on_the_host(
+    length: str, size: str, waits: bool
+) -> None:
+    found = lint_text(HEAD + SPLICE.format(length=length, size=size))
+    (read,) = [each for each in found if each.code == "PG407"]
+    assert read.consequences["sync"] == ("yes" if waits else "no")
