@@ -2,10 +2,10 @@
 
     python -m benchmarks.compare_commits --base FOLDER [--rounds 5] [--out FILE]
 
-FOLDER is a checkout of the other version (`git worktree add FOLDER REVISION`). Each round runs both
-versions of a row one after the other, in an order that changes from round to round. The ratio of
-medians is reported with a 95 % interval, by resampling rounds. Rows may be split over several runs
-with `--shard` and `--resume`. Workloads get warm side by side, and are timed one at a time.
+FOLDER is a checkout of the other version (`git worktree add FOLDER REVISION`). In each round both
+versions of all rows get warm side by side, and are timed one at a time. The ratio of medians is
+reported with a 95 % interval, by resampling rounds. Rows may be split over several runs with
+`--shard` and `--resume`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -62,15 +63,18 @@ def command(row: str, device: str, tiny: bool) -> list[str]:
     return [sys.executable, "-m", *_MODULES[family], *arguments, *(["--tiny"] if tiny else [])]
 
 
-def period(row: str, tree: Path, cache: str, given: argparse.Namespace) -> float:
-    """Milliseconds a call of one row in the checkout `tree`.
+def period(row: str, tree: Path, scratch: Path, given: argparse.Namespace) -> dict[str, float]:
+    """Milliseconds a call of one row in the checkout `tree`, and those of the GPU's kernels. It is
+    timed while no other process with the same folder `scratch` compiles or is timed.
 
     Raises RuntimeError with the last lines of a process that failed.
     """
+    folder = str(tree.resolve())
+    cache = scratch / row.replace(":", "-") / folder.strip("/").replace("/", "-")
     done = subprocess.run(
-        command(row, given.device, given.tiny),
+        [*command(row, given.device, given.tiny), "--lock", str(scratch / "turn")],
         cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree.resolve()), "TORCHINDUCTOR_CACHE_DIR": cache},
+        env={**os.environ, "PYTHONPATH": folder, "TORCHINDUCTOR_CACHE_DIR": str(cache)},
         capture_output=True,
         text=True,
         timeout=given.seconds,
@@ -79,7 +83,11 @@ def period(row: str, tree: Path, cache: str, given: argparse.Namespace) -> float
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
         raise RuntimeError("; ".join(done.stderr.strip().splitlines()[-3:]))
-    return float(json.loads(lines[-1])["period_ms"]["pygraph"]["median"])
+    timed = json.loads(lines[-1])
+    found = {"ms": float(timed["period_ms"]["pygraph"]["median"])}
+    if busy := timed["gpu_busy_ms"]["pygraph"]:
+        found["kernel_ms"] = busy
+    return found
 
 
 def interval(base: Sequence[float], new: Sequence[float], seed: int = 0) -> tuple[float, float]:
@@ -93,19 +101,25 @@ def interval(base: Sequence[float], new: Sequence[float], seed: int = 0) -> tupl
     return ratios[int(0.025 * _RESAMPLES)], ratios[int(0.975 * _RESAMPLES) - 1]
 
 
-def compare(row: str, given: argparse.Namespace) -> dict[str, Any]:
-    """All rounds of one row."""
+Runs = dict[str, dict[str, list[dict[str, float]]]]  # of each row, then of each version
+
+
+def compare(rows: Sequence[str], given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """All rounds of rows of the runtime's and the training benchmark."""
     trees = {"base": given.base, "new": slices.ROOT}
-    times: dict[str, list[float]] = {name: [] for name in trees}
-    with tempfile.TemporaryDirectory() as cache:
-        try:
-            for number in range(given.rounds):
-                for name in list(trees)[:: -1 if number % 2 else 1]:
-                    own = str(Path(cache) / name)
-                    times[name].append(period(row, trees[name], own, given))
-        except (RuntimeError, subprocess.TimeoutExpired, KeyError) as error:
-            return {"row": row, "error": str(error)[-400:], "ms": times, **slices.stamp()}
-    return compared(row, times)
+    found: Runs = {row: {side: [] for side in trees} for row in rows}
+    errors: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(2 * len(rows) + 1) as pool:
+        for number in range(given.rounds):
+            left = [row for row in rows if row not in errors]
+            order = list(itertools.product(left, list(trees)[:: -1 if number % 2 else 1]))
+            tasks = [pool.submit(period, r, trees[s], Path(scratch), given) for r, s in order]
+            for (row, side), task in zip(order, tasks, strict=True):
+                if error := task.exception():
+                    errors[row] = f"{side}: {error!r}"
+                else:
+                    found[row][side].append(task.result())
+    yield from results(found, errors)
 
 
 def compared(row: str, times: dict[str, list[float]]) -> dict[str, Any]:
@@ -121,13 +135,23 @@ def compared(row: str, times: dict[str, list[float]]) -> dict[str, Any]:
     }
 
 
-def compare_workloads(names: Sequence[str], given: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """All rounds of these workloads: in each, both versions of all of them get warm side by side.
+def results(found: Runs, errors: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """A row for each: `ms` of all runs and what they say, and other times of the same runs."""
+    for row, versions in found.items():
+        if row in errors:
+            yield {"row": row, "error": errors[row][-400:], **slices.stamp()}
+            continue
+        parts: dict[str, dict[str, list[float]]] = {
+            part: {side: [run[part] for run in runs] for side, runs in versions.items()}
+            for part in versions["new"][0]
+        }
+        yield {**compared(row, parts.pop("ms")), **parts}
 
-    A row has beside `ms` the time of the GPU's kernels and the host's time of a call.
-    """
+
+def compare_workloads(names: Sequence[str], given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """All rounds of these workloads. A row has the host's time of a call, too."""
     trees = {"base": given.base.resolve(), "new": slices.ROOT}
-    found: dict[str, dict[str, list[dict[str, float]]]] = {n: {t: [] for t in trees} for n in names}
+    found: Runs = {name: {side: [] for side in trees} for name in names}
     errors: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as scratch:
         for number in range(given.rounds):
@@ -149,16 +173,8 @@ def compare_workloads(names: Sequence[str], given: argparse.Namespace) -> Iterat
                     found[name][side].append(_measured(outcome))
                 except KeyError:
                     errors[name] = f"{side}: {outcome.get('error') or outcome.get('failed')}"
-    for name in names:
-        row = f"workloads:{name}"
-        if name in errors:
-            yield {"row": row, "error": errors[name][-400:], **slices.stamp()}
-            continue
-        parts: dict[str, dict[str, list[float]]] = {
-            part: {side: [run[part] for run in runs] for side, runs in found[name].items()}
-            for part in found[name]["new"][0]
-        }
-        yield {**compared(row, parts.pop("ms")), **parts}
+    for row in results(found, errors):
+        yield {**row, "row": f"workloads:{row['row']}"}
 
 
 def _until_ready(children: Iterable[Child]) -> None:
@@ -197,8 +213,8 @@ def main() -> None:
         if not (given.resume and row in rows and slices.is_current(rows[row]))
     ]
     workloads = [row.partition(":")[2] for row in wanted if row.startswith("workloads:")]
-    others = (compare(row, given) for row in wanted if not row.startswith("workloads:"))
-    for result in itertools.chain(others, compare_workloads(workloads, given)):
+    others = [row for row in wanted if not row.startswith("workloads:")]
+    for result in itertools.chain(compare(others, given), compare_workloads(workloads, given)):
         rows[result["row"]] = result
         shown = {key: value for key, value in result.items() if not key.endswith("ms")}
         print(json.dumps(shown), flush=True)

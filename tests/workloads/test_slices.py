@@ -97,6 +97,25 @@ def test_workloads_of_two_versions_are_timed_in_turn(
     ]
 
 
+def test_benchmarks_of_two_versions_run_side_by_side(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    both_started = threading.Barrier(4, timeout=20)
+
+    def period(row: str, tree: Path, scratch: Path, given: Namespace) -> dict[str, float]:
+        both_started.wait()
+        if row == "training:broken" and tree == slices.ROOT:
+            raise RuntimeError("out of memory")
+        return {"ms": 1.0 if tree == slices.ROOT else 2.0, "kernel_ms": 0.9}
+
+    monkeypatch.setattr(compare_commits, "period", period)
+    given = Namespace(base=tmp_path, rounds=1)
+    good, broken = compare_commits.compare(["runtime:good", "training:broken"], given)
+    assert (good["row"], good["ratio"]) == ("runtime:good", 2.0)
+    assert good["kernel_ms"] == {"base": [0.9], "new": [0.9]}
+    assert broken["error"] == "new: RuntimeError('out of memory')"
+
+
 def test_a_file_keeps_rows_of_other_runs_and_resumes() -> None:
     planned = runtime.plan(["timing", "memory"], ["bert"])
     assert [part for part, _ in planned] == ["timing", *["memory"] * 3]
