@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pygraph_lint.analysis.events import Event
-from pygraph_lint.analysis.known import ProjectView
-from pygraph_lint.analysis.places import Region as Region
+from pygraph_lint.analysis.domain.events import Event
+from pygraph_lint.analysis.domain.region import Region as Region
+from pygraph_lint.analysis.queries.interface import ProjectView
 
 
 @dataclass(frozen=True, slots=True)

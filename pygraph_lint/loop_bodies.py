@@ -11,7 +11,7 @@ from pygraph_lint.files.cache import Cache, digest, file_entry
 from pygraph_lint.files.sources import decode
 
 if TYPE_CHECKING:
-    from pygraph_lint.analysis.model import FileLoops, LoopBody, ModuleFacts
+    from pygraph_lint.analysis.program.facts import FileLoops, LoopBody, ModuleFacts
 
 # What the cache has of a file: its steps, and by name its helpers, as far as they were asked for.
 _Kept: TypeAlias = "tuple[Sequence[LoopBody], dict[str, LoopBody | None]]"
@@ -46,7 +46,7 @@ class LoopBodies:
     def of(self, module: ModuleFacts) -> FileLoops:
         """Those of one file."""
         from pygraph_lint.analysis.extract import loop_bodies
-        from pygraph_lint.analysis.model import NO_BODIES, FileLoops
+        from pygraph_lint.analysis.program.facts import NO_BODIES, FileLoops
 
         name = module.path
         entry, key = (

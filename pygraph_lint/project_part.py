@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import chain, pairwise
 from typing import NamedTuple, TypeAlias
 
-from pygraph_lint.analysis.unread import Unread
+from pygraph_lint.analysis.program.unanalysed import Unread
 from pygraph_lint.files.project import last_name
 
 _DEFINED = re.compile(rb"^(?:def|[ \t]*class)[ \t]+(\w+)[ \t]*[(:\[]", re.MULTILINE)

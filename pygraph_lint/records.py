@@ -13,8 +13,8 @@ from pygraph_lint.files.cache import Cache, digest, file_entry
 from pygraph_lint.files.sources import decode, read_bytes, refuse_nul
 
 if TYPE_CHECKING:
-    from pygraph_lint.analysis.kept_runs import KeptRuns
-    from pygraph_lint.analysis.model import ModuleFacts, Sinks
+    from pygraph_lint.analysis.interpreter.incremental import KeptRuns
+    from pygraph_lint.analysis.program.facts import ModuleFacts, Sinks
 from dataclasses import replace
 
 from pygraph_lint.findings import Finding

@@ -25,7 +25,7 @@ from pygraph_lint.workspace import Progress, Project
 
 if TYPE_CHECKING:
     from pygraph_lint.analysis.link import Project as Linked
-    from pygraph_lint.analysis.model import ModuleFacts
+    from pygraph_lint.analysis.program.facts import ModuleFacts
     from pygraph_lint.rules.reporter import Options
 
 # Reported whatever is selected: a file that was not checked must not look like a clean one.

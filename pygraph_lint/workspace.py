@@ -24,9 +24,9 @@ from pygraph_lint.records import Outcome, Record, Task, record_key
 from pygraph_lint.rules.catalogue import Rule
 
 if TYPE_CHECKING:
-    from pygraph_lint.analysis.kept_runs import KeptRuns
+    from pygraph_lint.analysis.interpreter.incremental import KeptRuns
     from pygraph_lint.analysis.link import Project as Linked
-    from pygraph_lint.analysis.model import Beside, ModuleFacts
+    from pygraph_lint.analysis.program.facts import Beside, ModuleFacts
     from pygraph_lint.rules.reporter import Options
 
 # Below this much source, in bytes, starting processes costs more than it saves.
@@ -383,7 +383,7 @@ class Project:
 
     def _told(self, name: str) -> frozenset[bytes]:
         """The methods of a file that a call may mean by their names alone."""
-        from pygraph_lint.analysis.by_name import may_be_told
+        from pygraph_lint.analysis.program.method_names import may_be_told
 
         def having(method: str) -> Iterator[str]:
             files = self._relevant().intersection(self._definers(method))
@@ -471,7 +471,7 @@ class Project:
 
     def _runs_of(self, name: str) -> KeptRuns:
         """What is kept of the runs of an edited file's functions."""
-        from pygraph_lint.analysis.kept_runs import KeptRuns
+        from pygraph_lint.analysis.interpreter.incremental import KeptRuns
 
         self._kept_runs[name] = kept = self._kept_runs.pop(name, None) or KeptRuns()
         if len(self._kept_runs) > _EDITED:

@@ -12,18 +12,28 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
-from pygraph_lint.analysis import capture, host_loops, loop_hints
-from pygraph_lint.analysis.events import Event, Span
-from pygraph_lint.analysis.exports import exported, patched
-from pygraph_lint.analysis.interpreter import run_module
-from pygraph_lint.analysis.kept_runs import KeptRuns, WatchedModule
-from pygraph_lint.analysis.loaders import loaders_for_training
-from pygraph_lint.analysis.model import Beside, Call, FileLoops, LoopBody, ModuleFacts, Root, Sinks
-from pygraph_lint.analysis.module import Module
-from pygraph_lint.analysis.names import import_whole_names, module_statements
-from pygraph_lint.analysis.nodes import deep_recursion, first_line
-from pygraph_lint.analysis.options import note_options
-from pygraph_lint.analysis.whole_tracing import traces_whole
+from pygraph_lint.analysis.capture import hazards
+from pygraph_lint.analysis.domain.events import Event
+from pygraph_lint.analysis.interpreter.incremental import KeptRuns, WatchedModule
+from pygraph_lint.analysis.interpreter.run import run_module
+from pygraph_lint.analysis.loops import bodies, hints
+from pygraph_lint.analysis.loops.data_loaders import loaders_for_training
+from pygraph_lint.analysis.program.constructor_options import note_options
+from pygraph_lint.analysis.program.exports import exported, patched
+from pygraph_lint.analysis.program.facts import (
+    Beside,
+    Call,
+    FileLoops,
+    LoopBody,
+    ModuleFacts,
+    Root,
+    Sinks,
+)
+from pygraph_lint.analysis.program.full_graph import traces_whole
+from pygraph_lint.analysis.program.module import Module
+from pygraph_lint.analysis.program.names import import_whole_names, module_statements
+from pygraph_lint.analysis.syntax.nodes import deep_recursion, first_line
+from pygraph_lint.analysis.syntax.spans import Span
 from pygraph_lint.errors import SourceError
 
 _PlacedT = TypeVar("_PlacedT", Event, Call)
@@ -65,11 +75,11 @@ def extract(
             facts.roots += _marked(text, file)
         _note_for_others(facts, file, text)
         facts.loaders = list(loaders_for_training(file)) if "DataLoader(" in text else []
-        if capture.mentioned(text):
+        if hazards.mentioned(text):
             facts.capture_events = _capture_events(file)
-        facts.loops = loop_hints.hints(text, file)
+        facts.loops = hints.hints(text, file)
         if not facts.loops.may_help:
-            facts.rare_lines = loop_hints.rare_lines(text, tree)
+            facts.rare_lines = hints.rare_lines(text, tree)
     if not text.isascii():
         _place_by_characters(facts, text)
     return facts
@@ -101,7 +111,7 @@ def loop_bodies(text: str, module: str, is_package: bool, beside: Beside = ()) -
     """
     with _deep_recursion():
         tree = parse(text, beside)
-        return host_loops.loop_bodies(tree, module, is_package, _to_characters(text))
+        return bodies.loop_bodies(tree, module, is_package, _to_characters(text))
 
 
 def helper_bodies(
@@ -111,7 +121,7 @@ def helper_bodies(
     for by ``helper_body``. Raises SourceError like ``extract``.
     """
     with _deep_recursion():
-        return host_loops.helpers(parse(text, beside), module, is_package, _to_characters(text))
+        return bodies.helpers(parse(text, beside), module, is_package, _to_characters(text))
 
 
 def helper_body(helpers: Mapping[str, LoopBody], name: str) -> LoopBody:
@@ -174,7 +184,7 @@ def _registered(file: Module) -> Iterator[str]:
 
 def _capture_events(file: Module) -> list[Event]:
     try:
-        return capture.capture_events(file.tree, file.names)
+        return hazards.capture_events(file.tree, file.names)
     except RecursionError:
         return []
 

@@ -5,26 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from pygraph_lint.analysis.call_graph import edges
-from pygraph_lint.analysis.call_paths import CallPath, Calls
-from pygraph_lint.analysis.events import CONDITIONS, Event, Need, Needs
-from pygraph_lint.analysis.graph_ends import BREAKING_EVENTS, UNSURE, GraphEnds
-from pygraph_lint.analysis.known import ProjectView
-from pygraph_lint.analysis.loop_events import loop_events
-from pygraph_lint.analysis.loop_regions import BodiesOf, LoopRegions, no_bodies
-from pygraph_lint.analysis.model import Call, FunctionFacts, ModuleFacts
-from pygraph_lint.analysis.nodes import deep_recursion, short
-from pygraph_lint.analysis.places import Region, Span
-from pygraph_lint.analysis.program import Program
-from pygraph_lint.analysis.proof import Proof
-from pygraph_lint.analysis.regions import (
+from pygraph_lint.analysis.domain.events import CONDITIONS, Event, Need, Needs
+from pygraph_lint.analysis.domain.region import Region
+from pygraph_lint.analysis.interprocedural.call_graph import edges
+from pygraph_lint.analysis.interprocedural.feasible_paths import CallPath, Calls
+from pygraph_lint.analysis.interprocedural.graph_breaks import BREAKING_EVENTS, UNSURE, GraphEnds
+from pygraph_lint.analysis.interprocedural.option_values import Usual
+from pygraph_lint.analysis.interprocedural.proof import Proof
+from pygraph_lint.analysis.program.facts import Call, FunctionFacts, ModuleFacts
+from pygraph_lint.analysis.program.program import Program
+from pygraph_lint.analysis.program.unanalysed import NOTHING_UNREAD, Unread
+from pygraph_lint.analysis.queries.interface import ProjectView
+from pygraph_lint.analysis.regions.compiled import (
     NOTHING_ASKED,
     Asked,
     Reached,
     compiled_regions,
 )
-from pygraph_lint.analysis.unread import NOTHING_UNREAD, Unread
-from pygraph_lint.analysis.usual import Usual
+from pygraph_lint.analysis.regions.loop_events import loop_events
+from pygraph_lint.analysis.regions.training_loops import BodiesOf, LoopRegions, no_bodies
+from pygraph_lint.analysis.syntax.nodes import deep_recursion, short
+from pygraph_lint.analysis.syntax.spans import Span
 
 _METHODS = ("method", "object")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from pygraph_lint.analysis.nodes import receiver
+from pygraph_lint.analysis.syntax.nodes import receiver
 from pygraph_lint.fixes.guards import changes_something, says
 from pygraph_lint.fixes.names import loads, shared, stores
 from pygraph_lint.fixes.proposal import Declined

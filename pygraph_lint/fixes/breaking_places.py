@@ -6,9 +6,9 @@ import ast
 from collections.abc import Collection
 from itertools import pairwise
 
-from pygraph_lint.analysis import ops
-from pygraph_lint.analysis.nodes import dotted, last_part, method_name, span_of
-from pygraph_lint.analysis.statement_graph import FUNCTIONS, Function, defaults
+from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, Function, defaults
+from pygraph_lint.analysis.domain import ops
+from pygraph_lint.analysis.syntax.nodes import dotted, last_part, method_name, span_of
 from pygraph_lint.findings import Finding
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.site import Site

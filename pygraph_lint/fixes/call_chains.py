@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from pygraph_lint.analysis.definitions import FileDefinitions
-from pygraph_lint.analysis.nodes import dotted, is_constant, walk
-from pygraph_lint.analysis.statement_graph import defaults
+from pygraph_lint.analysis.control_flow.reaching_definitions import FileDefinitions
+from pygraph_lint.analysis.control_flow.statement_graph import defaults
+from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, walk
 from pygraph_lint.fixes.names import all_nodes, loads, stored
 from pygraph_lint.fixes.site import Site
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.analysis.known import Type
-from pygraph_lint.analysis.nodes import is_constant, method_name
-from pygraph_lint.analysis.statement_graph import defaults
+from pygraph_lint.analysis.control_flow.statement_graph import defaults
+from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.syntax.nodes import is_constant, method_name
 from pygraph_lint.fixes.factories import literal_number
 from pygraph_lint.fixes.site import Site
 from pygraph_lint.fixes.truths import single_elements

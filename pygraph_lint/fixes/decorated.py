@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from pygraph_lint.analysis.definitions import FileDefinitions
-from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.analysis.statement_graph import parameters
+from pygraph_lint.analysis.control_flow.reaching_definitions import FileDefinitions
+from pygraph_lint.analysis.control_flow.statement_graph import parameters
+from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.call_chains import calls_of, defaults_to_none
 from pygraph_lint.fixes.guards import says
 from pygraph_lint.fixes.imports import use_torch

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import pygraph_lint.fixes
-from pygraph_lint.analysis.queries import FileQueries
+from pygraph_lint.analysis.queries.file_queries import FileQueries
 from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.fixes import call_chains, decorated
 from pygraph_lint.fixes.names import forget

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.analysis.known import Type
-from pygraph_lint.analysis.nodes import dotted, is_constant, keyword, last_part
-from pygraph_lint.analysis.statement_graph import Definition
+from pygraph_lint.analysis.control_flow.statement_graph import Definition
+from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, keyword, last_part
 from pygraph_lint.fixes.build import starred
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Site

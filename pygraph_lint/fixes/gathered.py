@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from pygraph_lint.analysis.nodes import first_line
+from pygraph_lint.analysis.syntax.nodes import first_line
 from pygraph_lint.fixes.decorated import stay_unseen
 from pygraph_lint.fixes.indices import is_light
 from pygraph_lint.fixes.layout import wrap

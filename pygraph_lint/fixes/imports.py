@@ -6,8 +6,8 @@ import ast
 import itertools
 import sys
 
-from pygraph_lint.analysis.nodes import first_line
-from pygraph_lint.analysis.statement_graph import FUNCTIONS
+from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS
+from pygraph_lint.analysis.syntax.nodes import first_line
 from pygraph_lint.fixes.names import loads, own_nodes
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Site

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from pygraph_lint.analysis.known import Type
-from pygraph_lint.analysis.nodes import is_constant, method_name
+from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.syntax.nodes import is_constant, method_name
 from pygraph_lint.fixes.build import Change, call, changed, expression, operand
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.site import Site

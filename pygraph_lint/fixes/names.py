@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from functools import lru_cache
 
-from pygraph_lint.analysis.nodes import children, dotted, statements_by_depth, walk
-from pygraph_lint.analysis.statement_graph import FUNCTIONS, parameters
+from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, parameters
+from pygraph_lint.analysis.syntax.nodes import children, dotted, statements_by_depth, walk
 
 
 @lru_cache(maxsize=512)

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
-from pygraph_lint.analysis import ops
-from pygraph_lint.analysis.known import Type
-from pygraph_lint.analysis.nodes import dotted, method_name, negated
+from pygraph_lint.analysis.domain import ops
+from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.syntax.nodes import dotted, method_name, negated
 from pygraph_lint.fixes.breaking_places import Path, in_avoided_arm
 from pygraph_lint.fixes.call_chains import calls_of, place_of_layer
 from pygraph_lint.fixes.decorated import decorators, is_called, passed_to

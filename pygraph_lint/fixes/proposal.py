@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from pygraph_lint.analysis.statement_graph import FUNCTIONS, Function
+from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, Function
 from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.fixes.layout import wrap
 from pygraph_lint.fixes.source import Source

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from pygraph_lint.analysis.nodes import is_constant, method_name, receiver
+from pygraph_lint.analysis.syntax.nodes import is_constant, method_name, receiver
 from pygraph_lint.fixes.names import stored
 from pygraph_lint.fixes.site import Site
 

@@ -15,9 +15,9 @@ from typing import ClassVar
 
 import libcst as cst
 
-from pygraph_lint.analysis.known import Type
-from pygraph_lint.analysis.nodes import first_line
-from pygraph_lint.analysis.queries import FileQueries
+from pygraph_lint.analysis.queries.file_queries import FileQueries
+from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.syntax.nodes import first_line
 from pygraph_lint.findings import Finding
 from pygraph_lint.fixes.build import Line, binds_loosely, changed, code, conjunction, grouped
 from pygraph_lint.fixes.layout import wrap

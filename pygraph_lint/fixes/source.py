@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 
-from pygraph_lint.analysis.nodes import first_line
+from pygraph_lint.analysis.syntax.nodes import first_line
 from pygraph_lint.findings import Location
 
 _LINE_END = re.compile(r"\r\n|\r|\n")

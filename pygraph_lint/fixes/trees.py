@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import first_line
-from pygraph_lint.analysis.queries import FileQueries
+from pygraph_lint.analysis.queries.file_queries import FileQueries
+from pygraph_lint.analysis.syntax.nodes import first_line
 from pygraph_lint.fixes import nodes
 from pygraph_lint.fixes.nodes import Mismatch
 from pygraph_lint.fixes.proposal import Declined

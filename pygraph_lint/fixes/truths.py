@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.analysis.nodes import method_name
+from pygraph_lint.analysis.syntax.nodes import method_name
 from pygraph_lint.fixes.site import Site
 
 _REDUCING = frozenset(("any", "all", "item", "sum", "max", "min", "mean"))

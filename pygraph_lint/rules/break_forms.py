@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.domain.events import Event
 
 # torch's page about a kind of graph break.
 SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.domain.events import Event
 from pygraph_lint.errors import CatalogueError
 
 if sys.version_info >= (3, 11):

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from pygraph_lint.analysis.akin import is_of_loss
-from pygraph_lint.analysis.devices import MADE
-from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.domain.events import Event
+from pygraph_lint.analysis.interpreter.host_tensors import MADE
 from pygraph_lint.analysis.link import Project
-from pygraph_lint.analysis.model import ModuleFacts, Sinks
-from pygraph_lint.analysis.nodes import short
-from pygraph_lint.analysis.regions import Asked
+from pygraph_lint.analysis.program.facts import ModuleFacts, Sinks
+from pygraph_lint.analysis.regions.compiled import Asked
+from pygraph_lint.analysis.regions.receiver_names import is_of_loss
+from pygraph_lint.analysis.syntax.nodes import short
 from pygraph_lint.findings import Finding, Location, Region
 from pygraph_lint.rules.break_forms import Form, form_of, version_numbers
 from pygraph_lint.rules.catalogue import Rule

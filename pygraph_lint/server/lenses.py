@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from pygraph_lint.analysis.link import Project
-from pygraph_lint.analysis.model import ModuleFacts
-from pygraph_lint.analysis.nodes import short
+from pygraph_lint.analysis.program.facts import ModuleFacts
+from pygraph_lint.analysis.syntax.nodes import short
 from pygraph_lint.findings import Finding
 from pygraph_lint.report import count
 from pygraph_lint.runner import Runner

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pygraph_lint.analysis.nodes import first_line
+from pygraph_lint.analysis.syntax.nodes import first_line
 from pygraph_lint.errors import SourceError
 from pygraph_lint.files.project import Roots
 from pygraph_lint.files.sources import decode, split_lines

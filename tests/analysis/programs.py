@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import textwrap
 
-from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.domain.events import Event
 from pygraph_lint.analysis.extract import extract, loop_bodies
 from pygraph_lint.analysis.link import Project, link
-from pygraph_lint.analysis.model import FileLoops, ModuleFacts, Sinks
-from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked
+from pygraph_lint.analysis.program.facts import FileLoops, ModuleFacts, Sinks
+from pygraph_lint.analysis.regions.compiled import NOTHING_ASKED, Asked
 
 DEVICE = '\nDEVICE = "cuda"\n'
 SINKS = Sinks(

@@ -10,8 +10,8 @@ import pytest
 from pygraph_lint.analysis import link as link_module
 from pygraph_lint.analysis.extract import extract, loop_bodies
 from pygraph_lint.analysis.link import Project, link
-from pygraph_lint.analysis.model import ModuleFacts
-from pygraph_lint.analysis.regions import compiled_regions
+from pygraph_lint.analysis.program.facts import ModuleFacts
+from pygraph_lint.analysis.regions.compiled import compiled_regions
 from tests.analysis.programs import SINKS, confirmed
 
 BASE = """

@@ -4,7 +4,7 @@ the functions that are regions where every region is asked for.
 
 from __future__ import annotations
 
-from pygraph_lint.analysis.regions import Asked
+from pygraph_lint.analysis.regions.compiled import Asked
 from tests.analysis.programs import confirmed, project
 
 HEAD = "import collections\nimport torch\nfrom torch import nn\n"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pygraph_lint.analysis.capture import capture_events, mentioned
-from pygraph_lint.analysis.events import Event
-from pygraph_lint.analysis.names import Names
+from pygraph_lint.analysis.capture.hazards import capture_events, mentioned
+from pygraph_lint.analysis.domain.events import Event
+from pygraph_lint.analysis.program.names import Names
 
 PRELUDE = "import torch\nimport torch.distributed as dist\n"
 CAPTURE = """\

@@ -13,8 +13,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from pygraph_lint.analysis.known import Known, Type
-from pygraph_lint.analysis.queries import FileQueries
+from pygraph_lint.analysis.queries.file_queries import FileQueries
+from pygraph_lint.analysis.queries.interface import Known, Type
 
 TENSORS = [
     torch.tensor([[2, 1], [1, 3]]),

@@ -15,9 +15,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_lint.analysis.definitions import FileDefinitions, ScopeFlow
-from pygraph_lint.analysis.flow import FlowGraph, dominators, immediate_dominators
-from pygraph_lint.analysis.statement_graph import BindingKind
+from pygraph_lint.analysis.control_flow.flow_graph import (
+    FlowGraph,
+    dominators,
+    immediate_dominators,
+)
+from pygraph_lint.analysis.control_flow.reaching_definitions import FileDefinitions, ScopeFlow
+from pygraph_lint.analysis.control_flow.statement_graph import BindingKind
 
 NAMES = ("a", "b")
 CHOICES = 7

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pygraph_lint.analysis.graph_ends import BREAKING_EVENTS
-from pygraph_lint.analysis.regions import Asked
+from pygraph_lint.analysis.interprocedural.graph_breaks import BREAKING_EVENTS
+from pygraph_lint.analysis.regions.compiled import Asked
 from pygraph_lint.rules import catalogue
 from tests.analysis.programs import confirmed, project
 

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from pygraph_lint.analysis.places import RegionKind
+from pygraph_lint.analysis.domain.region import RegionKind
 from tests.analysis.programs import as_given, confirmed, project
 
 HEAD = "import math\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n"

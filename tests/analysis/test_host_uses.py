@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked
+from pygraph_lint.analysis.regions.compiled import NOTHING_ASKED, Asked
 from tests.analysis.programs import confirmed, project
 
 HEAD = """

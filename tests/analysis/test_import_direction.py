@@ -17,6 +17,20 @@ def name_of(path: Path) -> str:
 
 
 MODULES = {name_of(path): path for path in ANALYSIS.rglob("*.py")}
+# The packages below ``analysis``: each imports only itself and those before it.
+LAYERS = (
+    "syntax",
+    "control_flow",
+    "domain",
+    "program",
+    "interpreter",
+    "queries",
+    "loops",
+    "capture",
+    "interprocedural",
+    "regions",
+)
+ENTRIES = ("extract", "link")  # may import all packages, and no package imports them
 
 
 def imported(path: Path) -> set[str]:
@@ -44,6 +58,34 @@ def test_no_module_imports_itself_by_a_detour() -> None:
 
     for name in MODULES:
         visit(name, ())
+
+
+def test_every_package_has_its_place_and_says_what_it_answers() -> None:
+    parts = {path.relative_to(ANALYSIS).parts[0] for path in MODULES.values()}
+    assert parts == {"__init__.py", *(f"{name}.py" for name in ENTRIES), *LAYERS}
+    story = [line.split("``")[1] for line in _docstring("").splitlines() if line.startswith("``")]
+    assert story[: len(LAYERS)] == list(LAYERS)
+    for package in LAYERS:
+        assert len(_docstring(package)) > 150, package
+
+
+def _docstring(package: str) -> str:
+    path = ANALYSIS / package / "__init__.py"
+    return ast.get_docstring(ast.parse(path.read_text())) or ""
+
+
+def test_a_package_imports_only_itself_and_those_before_it() -> None:
+    crossing = 0
+    for name, path in MODULES.items():
+        package = name.split(".")[2] if name.count(".") > 1 else ENTRIES[0]
+        if package in ENTRIES:
+            continue
+        allowed = LAYERS[: LAYERS.index(package) + 1]
+        for other in imported(path) & set(MODULES):
+            layer = other.split(".")[2]
+            assert layer in allowed, f"{name} imports {other}"
+            crossing += layer != package
+    assert crossing > 200
 
 
 def test_the_analysis_knows_nothing_of_rules_and_fixes() -> None:

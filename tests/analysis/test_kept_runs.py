@@ -6,10 +6,10 @@ from unittest import mock
 
 import pytest
 
-from pygraph_lint.analysis import interpreter
 from pygraph_lint.analysis.extract import extract
-from pygraph_lint.analysis.kept_runs import KeptRuns
-from pygraph_lint.analysis.model import ModuleFacts
+from pygraph_lint.analysis.interpreter import run
+from pygraph_lint.analysis.interpreter.incremental import KeptRuns
+from pygraph_lint.analysis.program.facts import ModuleFacts
 from pygraph_lint.errors import SourceError
 from tests.analysis.programs import SINKS
 
@@ -110,11 +110,9 @@ def _facts(text: str, kept: KeptRuns | None = None) -> ModuleFacts:
 
 def _facts_and_runs(text: str, kept: KeptRuns) -> tuple[ModuleFacts, set[str]]:
     """The facts, and the functions at import level that were run for them."""
-    with mock.patch.object(
-        interpreter, "run_function", side_effect=interpreter.run_function
-    ) as run:
+    with mock.patch.object(run, "run_function", side_effect=run.run_function) as ran:
         facts = _facts(text, kept)
-    names = {call.args[1].removeprefix("example.") for call in run.call_args_list}
+    names = {call.args[1].removeprefix("example.") for call in ran.call_args_list}
     return facts, {name for name in names if "<locals>" not in name}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pygraph_lint.analysis.regions import Asked
+from pygraph_lint.analysis.regions.compiled import Asked
 from tests.analysis.programs import confirmed, project
 
 

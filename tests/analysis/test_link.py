@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pygraph_lint.analysis.regions import Asked
+from pygraph_lint.analysis.regions.compiled import Asked
 from tests.analysis.programs import confirmed, project
 
 LAYER = """

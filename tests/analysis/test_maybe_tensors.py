@@ -6,10 +6,10 @@ import textwrap
 
 import pytest
 
-from pygraph_lint.analysis.exports import VALIDATES
 from pygraph_lint.analysis.extract import extract
 from pygraph_lint.analysis.link import link
-from pygraph_lint.analysis.regions import Asked
+from pygraph_lint.analysis.program.exports import VALIDATES
+from pygraph_lint.analysis.regions.compiled import Asked
 from tests.analysis.programs import SINKS, confirmed, project
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pygraph_lint.analysis.link import Project
-from pygraph_lint.analysis.model import ModuleFacts
-from pygraph_lint.analysis.regions import Asked
+from pygraph_lint.analysis.program.facts import ModuleFacts
+from pygraph_lint.analysis.regions.compiled import Asked
 from tests.analysis.programs import confirmed, kinds, project
 
 HEAD = "import torch\nfrom functools import partial\nfrom torch import nn\n"

@@ -7,9 +7,9 @@ import textwrap
 
 import pytest
 
-from pygraph_lint.analysis.effects import Effects
-from pygraph_lint.analysis.known import Device, ProjectView, Type
-from pygraph_lint.analysis.queries import FileQueries
+from pygraph_lint.analysis.queries.file_queries import FileQueries
+from pygraph_lint.analysis.queries.interface import Device, ProjectView, Type
+from pygraph_lint.analysis.queries.side_effects import Effects
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
 

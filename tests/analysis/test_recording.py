@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 
-from pygraph_lint.analysis.queries import FileQueries
+from pygraph_lint.analysis.queries.file_queries import FileQueries
 
 TEXT = """\
 import torch

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from pygraph_lint.analysis.regions import Asked
+from pygraph_lint.analysis.regions.compiled import Asked
 from tests.analysis.programs import confirmed, forward, kinds, project
 
 HEAD = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from pygraph_lint.analysis.usual_tests import is_unusual
+from pygraph_lint.analysis.control_flow.rare_branches import is_unusual
 from tests.analysis.programs import kinds
 from tests.analysis.test_host_loops import kinds as in_loops
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import Need
-from pygraph_lint.analysis.values import Value, join
+from pygraph_lint.analysis.domain import values as v
+from pygraph_lint.analysis.domain.events import Need
+from pygraph_lint.analysis.domain.values import Value, join
 
 NEEDS = [Need("param", "m.f", "x"), Need("return", "m.g", ""), Need("attr", "m.C", "y|0")]
 

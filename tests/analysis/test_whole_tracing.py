@@ -6,8 +6,8 @@ import pytest
 
 from pygraph_lint.analysis.extract import extract
 from pygraph_lint.analysis.link import link
-from pygraph_lint.analysis.model import Sinks
-from pygraph_lint.analysis.unread import Unread
+from pygraph_lint.analysis.program.facts import Sinks
+from pygraph_lint.analysis.program.unanalysed import Unread
 
 WHOLE = {
     "exported": "import torch\n\n\ndef ship(m, x):\n    return torch.export.export(m, (x,))\n",

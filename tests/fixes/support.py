@@ -7,8 +7,9 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pygraph_lint.analysis.events import Event, Span
-from pygraph_lint.analysis.known import ProjectView
+from pygraph_lint.analysis.domain.events import Event
+from pygraph_lint.analysis.queries.interface import ProjectView
+from pygraph_lint.analysis.syntax.spans import Span
 from pygraph_lint.findings import Finding, Fix, Location, Region
 from pygraph_lint.fixes.engine import apply, fix_text
 

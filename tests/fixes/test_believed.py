@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from pygraph_lint.analysis.events import Need
-from pygraph_lint.analysis.proof import along, path_of
+from pygraph_lint.analysis.domain.events import Need
+from pygraph_lint.analysis.interprocedural.proof import along, path_of
 from pygraph_lint.fixes import loop
 from pygraph_lint.rules.catalogue import load
 from pygraph_lint.runner import Runner

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from pygraph_lint.analysis.known import ProjectView
-from pygraph_lint.analysis.nodes import span_of
+from pygraph_lint.analysis.queries.interface import ProjectView
+from pygraph_lint.analysis.syntax.nodes import span_of
 from pygraph_lint.findings import Fix
 from pygraph_lint.fixes.engine import apply, fix_text
 from pygraph_lint.fixes.loop import fix_files

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pygraph_lint.analysis.known import ProjectView
-from pygraph_lint.analysis.nodes import span_of
-from pygraph_lint.analysis.places import Region
+from pygraph_lint.analysis.domain.region import Region
+from pygraph_lint.analysis.queries.interface import ProjectView
+from pygraph_lint.analysis.syntax.nodes import span_of
 from pygraph_lint.fixes.engine import fix_text
 from tests.fixes.equivalence import assert_same, breaks, graphs, module_of, run
 from tests.fixes.support import finding, marked, offer

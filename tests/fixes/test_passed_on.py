@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pygraph_lint.analysis.places import Region
+from pygraph_lint.analysis.domain.region import Region
 from tests.fixes.equivalence import assert_same, breaks, module_of, run
 from tests.fixes.support import marked, offer
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import pygraph_lint.fixes
-from pygraph_lint.analysis.places import Region, RegionKind
+from pygraph_lint.analysis.domain.region import Region, RegionKind
 from tests.fixes import (
     counterexamples,
     counterexamples_capture,

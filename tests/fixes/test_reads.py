@@ -7,7 +7,7 @@ import textwrap
 import pytest
 import torch
 
-from pygraph_lint.analysis.places import Region, RegionKind
+from pygraph_lint.analysis.domain.region import Region, RegionKind
 from tests.fixes.equivalence import assert_same, breaks, module_of, run
 from tests.fixes.support import expect, marked, offer
 

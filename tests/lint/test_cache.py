@@ -13,7 +13,7 @@ import pytest
 
 from pygraph_lint import records, workspace
 from pygraph_lint.analysis import extract
-from pygraph_lint.analysis.model import LoopBody
+from pygraph_lint.analysis.program.facts import LoopBody
 from pygraph_lint.files.cache import Cache, digest
 from tests.lint.support import CLEAN, REPOSITORY, Lint
 

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from benchmarks.break_forms import TABLE, table
-from pygraph_lint.analysis.events import Event, Span
+from pygraph_lint.analysis.domain.events import Event
+from pygraph_lint.analysis.syntax.spans import Span
 from pygraph_lint.rules import catalogue
 from pygraph_lint.rules.break_forms import form_of, keys, rules_of
 from pygraph_lint.rules.reporter import Options

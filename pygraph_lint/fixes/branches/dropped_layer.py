@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import negated
+from pygraph_lint.analysis.syntax.nodes import negated
 from pygraph_lint.fixes.build import Line, assign, expression, operand
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import all_nodes, assigned_values, changes_in_place, loads

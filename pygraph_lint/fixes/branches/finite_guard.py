@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import compared, dotted
+from pygraph_lint.analysis.syntax.nodes import compared, dotted
 from pygraph_lint.fixes.build import Line, call, inverted, joined, operand
 from pygraph_lint.fixes.factories import FLOATING_DTYPES
 from pygraph_lint.fixes.imports import use_torch

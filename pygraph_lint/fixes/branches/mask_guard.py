@@ -14,8 +14,8 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.known import Type
-from pygraph_lint.analysis.nodes import compared, is_zero, method_name, negated
+from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.syntax.nodes import compared, is_zero, method_name, negated
 from pygraph_lint.fixes.build import Line, conjunction
 from pygraph_lint.fixes.calm import SINGLE, shape_of
 from pygraph_lint.fixes.guards import not_compiling, says

@@ -12,7 +12,7 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import is_constant, method_name, negated
+from pygraph_lint.analysis.syntax.nodes import is_constant, method_name, negated
 from pygraph_lint.fixes.build import bare, joined
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site

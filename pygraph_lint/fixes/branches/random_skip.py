@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.analysis.nodes import compared, dotted, keyword, negated
+from pygraph_lint.analysis.syntax.nodes import compared, dotted, keyword, negated
 from pygraph_lint.fixes.build import conjunction, expression, operand
 from pygraph_lint.fixes.factories import FLOATING_DTYPES
 from pygraph_lint.fixes.names import assigned_values, loads, own_nodes, pure, shared

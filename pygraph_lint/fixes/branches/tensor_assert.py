@@ -13,7 +13,7 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import compared, method_name, receiver
+from pygraph_lint.analysis.syntax.nodes import compared, method_name, receiver
 from pygraph_lint.fixes.build import joined, operand
 from pygraph_lint.fixes.site import Rewrite, Site
 from pygraph_lint.fixes.truths import PLAIN, operands

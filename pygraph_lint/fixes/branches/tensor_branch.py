@@ -16,8 +16,8 @@ from functools import partial, reduce
 
 import libcst as cst
 
-from pygraph_lint.analysis.known import Device, Known, Type
-from pygraph_lint.analysis.nodes import dotted, is_constant, method_name
+from pygraph_lint.analysis.queries.interface import Device, Known, Type
+from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, method_name
 from pygraph_lint.fixes.arms import NEUTRAL, Step, steps
 from pygraph_lint.fixes.build import (
     Line,

@@ -13,7 +13,7 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import negated
+from pygraph_lint.analysis.syntax.nodes import negated
 from pygraph_lint.fixes.build import bare, call, conjunction, expression, inverted
 from pygraph_lint.fixes.guards import changes_something, guard_condition, says
 from pygraph_lint.fixes.imports import use_torch

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.guards import guard
 from pygraph_lint.fixes.site import Rewrite, Site
 

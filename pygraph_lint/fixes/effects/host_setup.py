@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.analysis.statement_graph import parameters
+from pygraph_lint.analysis.control_flow.statement_graph import parameters
+from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.decorated import disable
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.proposal import Declined

@@ -16,7 +16,7 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.build import Line
 from pygraph_lint.fixes.build import statement as statement_of
 from pygraph_lint.fixes.imports import use_torch

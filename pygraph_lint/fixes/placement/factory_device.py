@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import dotted, keyword, method_name, receiver
+from pygraph_lint.analysis.syntax.nodes import dotted, keyword, method_name, receiver
 from pygraph_lint.fixes.build import bare, code, expression, starred, with_keyword
 from pygraph_lint.fixes.factories import (
     FACTORIES,

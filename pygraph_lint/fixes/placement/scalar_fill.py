@@ -17,8 +17,8 @@ import struct
 
 import libcst as cst
 
-from pygraph_lint.analysis.known import Device
-from pygraph_lint.analysis.nodes import dotted, method_name
+from pygraph_lint.analysis.queries.interface import Device
+from pygraph_lint.analysis.syntax.nodes import dotted, method_name
 from pygraph_lint.fixes.build import expression
 from pygraph_lint.fixes.factories import FLOATING_DTYPES, literal_number
 from pygraph_lint.fixes.imports import use_torch

@@ -16,8 +16,8 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.known import Device
-from pygraph_lint.analysis.nodes import is_constant
+from pygraph_lint.analysis.queries.interface import Device
+from pygraph_lint.analysis.syntax.nodes import is_constant
 from pygraph_lint.fixes.build import (
     Change,
     Line,

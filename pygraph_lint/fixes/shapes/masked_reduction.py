@@ -13,7 +13,7 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.build import Line, assign, bare, binds_loosely, expression, grouped, operand
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.masked import everywhere, index_of, is_elementwise, is_mask, widened

@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from pygraph_lint.analysis.known import Type
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.build import Line, assign, call, expression, operand
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.masked import (

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import re
 
-from pygraph_lint.analysis.nodes import method_name
+from pygraph_lint.analysis.syntax.nodes import method_name
 from pygraph_lint.fixes.breaking_places import in_avoided_arm
 from pygraph_lint.fixes.call_chains import Chain, add_argument, add_parameter, chains_to
 from pygraph_lint.fixes.names import all_nodes, changed_in_place, stores

@@ -12,8 +12,8 @@ from __future__ import annotations
 import ast
 import re
 
-from pygraph_lint.analysis.known import Type
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.build import expression, operand
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import changed_in_place, stored

@@ -13,7 +13,7 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import dotted, keyword, method_name
+from pygraph_lint.analysis.syntax.nodes import dotted, keyword, method_name
 from pygraph_lint.fixes.build import expression, starred, with_keyword
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site

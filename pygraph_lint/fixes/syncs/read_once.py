@@ -15,7 +15,7 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import dotted, method_name
+from pygraph_lint.analysis.syntax.nodes import dotted, method_name
 from pygraph_lint.fixes.build import assign, changed
 from pygraph_lint.fixes.names import changes_in_place, own_nodes, pure
 from pygraph_lint.fixes.proposal import Declined

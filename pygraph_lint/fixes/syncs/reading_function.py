@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.analysis.effects import NONE
-from pygraph_lint.analysis.known import Known, Type
-from pygraph_lint.analysis.nodes import dotted, method_name
+from pygraph_lint.analysis.queries.interface import Known, Type
+from pygraph_lint.analysis.queries.side_effects import NONE
+from pygraph_lint.analysis.syntax.nodes import dotted, method_name
 from pygraph_lint.fixes.breaking_places import breaking_places, in_avoided_arm
 from pygraph_lint.fixes.call_chains import calls_of
 from pygraph_lint.fixes.decorated import disable, is_called, leave_out, passed_to, plain_function

@@ -15,7 +15,7 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.nodes import dotted, method_name
+from pygraph_lint.analysis.syntax.nodes import dotted, method_name
 from pygraph_lint.fixes.build import conjunction, expression
 from pygraph_lint.fixes.guards import changes_something, says
 from pygraph_lint.fixes.names import shared, stores

@@ -1,0 +1,94 @@
+"""Edges of the call graph: calls of functions and classes that the project may define."""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.analysis.domain import values as v
+from pygraph_lint.analysis.domain.events import Need, call_site
+from pygraph_lint.analysis.domain.symbols import symbol
+from pygraph_lint.analysis.domain.values import Value
+from pygraph_lint.analysis.interpreter.arguments import has_starred
+from pygraph_lint.analysis.interpreter.state import CallSite, State
+from pygraph_lint.analysis.interpreter.transfer.distributions import is_distribution
+from pygraph_lint.analysis.syntax.nodes import are_classes, short, span_of
+
+
+def call_project(state: State, name: str, site: CallSite) -> Value:
+    """A call of a function or class that the project may define."""
+    node = site.node
+    state.record_call("function", name, "", node, site)
+    if isinstance(node.func, ast.Name) and not node.args and not node.keywords:
+        _note_cached_call(state, name, node)
+    fields = state.module.named_tuples.get(name)
+    if fields is not None and not has_starred(node):
+        return v.named_tuple(fields, [site.get(index, field) for index, field in enumerate(fields)])
+    if name in state.module.class_nodes or are_classes((name,)):
+        return Value(v.INSTANCE, cls=name, flags=v.MADE)
+    return returned(state, result_of(state, name, node), f"{short(name)}() returns a tensor")
+
+
+def result_of(state: State, function: str, node: ast.Call) -> Need:
+    """What a function of the project gives at one call; where arguments are passed with stars, at
+    any.
+    """
+    starred = has_starred(node) or any(keyword.arg is None for keyword in node.keywords)
+    shifted = function.endswith(".apply")  # a context comes first
+    if starred or shifted or not (node.args or node.keywords):
+        return Need("return", function, "")
+    return Need(
+        "return",
+        function,
+        "",
+        site=call_site(state.function.name, state.function.line, span_of(node)),
+    )
+
+
+def returned(state: State, need: Need, why: str) -> Value:
+    """What a function of the project gives: of one in this file dtype, rank, and whether it is
+    made on the host are known.
+    """
+    value = symbol(need, why)
+    known = state.module.returned(need.owner)
+    if known is not None and is_distribution(known):
+        return known
+    if known is not None and known.kinds == v.NUMBER and known.flags & v.READ:
+        return v.READ_VALUE
+    if known is None or not known.is_tensor or known.kinds & (v.SEQUENCE | v.MAPPING):
+        return value
+    flags = value.flags | (known.flags & v.FLOW)
+    at_home = known.must_be_tensor and known.device == v.ON_HOST
+    device = v.ON_HOST if at_home else value.device
+    return value._replace(dtype=known.dtype, device=device, ndim=known.ndim, flags=flags)
+
+
+def _note_cached_call(state: State, name: str, node: ast.Call) -> None:
+    """Record a call without arguments: of a memoised function, perhaps."""
+    why = f"{short(name)} is cached, and breaks the graph"
+    about = Value(v.OTHER, needs=(Need("keeps", name, ""),), why=why)
+    state.event("effect.cached-call", span_of(node), f"{short(name)}()", about)
+
+
+def pass_on(state: State, function: Value, site: CallSite) -> Value:
+    """``function`` is called by somebody else with these arguments."""
+    node = site.node
+    if function.kinds & v.CALLABLE and function.cls:
+        for target in function.cls.split(","):
+            owner, _, method = target.rpartition(".")
+            if owner in state.module.class_nodes:
+                state.record_call("method", owner, method, node, site)
+            else:
+                state.record_call("function", target, "", node, site)
+        if are_classes(v.classes(function)):
+            return Value(v.INSTANCE, cls=function.cls, flags=v.MADE)
+        return returned(
+            state, result_of(state, function.cls, node), f"{short(function.cls)}() returns a tensor"
+        )
+    if function.kinds & v.INSTANCE and function.cls and not function.flags & v.MODULE:
+        results = []
+        for cls in v.classes(function):
+            state.record_call("instance", cls, "forward", node, site)
+            need = result_of(state, f"{cls}.forward", node)
+            results.append(returned(state, need, f"calling a {short(cls)} gives a tensor"))
+        return v.join_all(results)
+    return v.UNKNOWN_VALUE

@@ -1,0 +1,124 @@
+"""Functions of a project that break the graph, whoever calls them, and cached functions that do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from pygraph_lint.analysis.domain.events import Event, Need
+from pygraph_lint.analysis.interprocedural.call_graph import targets
+from pygraph_lint.analysis.program.facts import Call, FunctionFacts
+from pygraph_lint.analysis.program.program import Program
+
+# What breaks the graph on every version, where the values are what they are believed to be.
+BREAKING_EVENTS = frozenset(
+    """
+        sync.item sync.number sync.bool sync.tolist sync.math sync.equal
+        branch.if branch.ternary branch.while branch.raise branch.loop branch.random-skip
+        branch.finite-guard shape.nonzero shape.mask-read shape.unique shape.bincount
+        shape.repeat-interleave shape.from-value effect.log effect.lock effect.rnn
+    """.split()
+)
+BREAKING_CALLS = ("logging.", "warnings.", "print", "time.", "open", "torch.autograd.grad")
+# The same of cached functions: what they compute depends on no argument.
+_EVENTS_IN_CACHED = ("effect.log", "effect.lock")
+_CALLS_IN_CACHED = ("logging.", "warnings.", "builtins.print", "print")
+UNSURE = ("mention", "named", "hook")  # what such a call reaches is a guess
+
+# A function, and the class of the object whose method it is.
+_Place = tuple[str, str]
+
+
+def _breaks(event: Event) -> bool:
+    """Whether an event breaks the graph, whoever calls the function."""
+    if any(need.kind != "away" for need in event.needs):  # it breaks for a host tensor, too
+        return False
+    named = event.kind == "call" and event.subject.startswith(BREAKING_CALLS)
+    return named or event.kind in BREAKING_EVENTS
+
+
+class GraphEnds:
+    """Whether the graph ends in a method of an object. Each answer is worked out once."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: dict[_Place, bool] = {}
+
+    def in_method(self, classes: str, method: str) -> bool:
+        """Whether the graph ends in a method of one of some classes, or in what it calls."""
+        return any(self._in_method(cls, method) for cls in classes.split(","))
+
+    def in_function(self, name: str) -> bool:
+        """Whether the graph ends in a function, or in what it calls."""
+        return self._in_any((name, self._program.functions[name].owner))
+
+    def _in_method(self, cls: str, method: str) -> bool:
+        owner = self._program.class_named(cls)
+        found = self._program.method(owner, method) if owner is not None else None
+        return owner is not None and found is not None and self._in_any((found, owner))
+
+    def _in_any(self, start: _Place) -> bool:
+        """Whether the graph ends somewhere among what is reached from ``start``."""
+        if start in self._known:
+            return self._known[start]
+        seen, front = {start}, [start]
+        while front:
+            place = front.pop()
+            facts = self._program.functions[place[0]]
+            if self._known.get(place) or facts.disabled or any(map(_breaks, facts.events)):
+                self._known[start] = True
+                return True
+            if facts.ends_region or place in self._known:
+                continue
+            new = [each for each in self._called(place, facts) if each not in seen]
+            seen.update(new)
+            front += new
+        self._known.update(dict.fromkeys(seen, False))
+        return False
+
+    def _called(self, place: _Place, facts: FunctionFacts) -> Iterator[_Place]:
+        for call in facts.calls:
+            if call.how in UNSURE or call.needs:
+                continue
+            own = self._of_same_object(place[1], call)
+            if own is not None:
+                yield own, place[1]
+                continue
+            for target in targets(self._program, call):
+                yield target, self._program.functions[target].owner
+
+    def _of_same_object(self, cls: str, call: Call) -> str | None:
+        """The method that a call of the object's own method runs: its class says which."""
+        if call.how != "method" or not cls:
+            return None
+        lineage = self._program.lineage(cls)
+        return self._program.method(cls, call.name) if call.target in lineage else None
+
+
+def cached_function_breaks(
+    program: Program, name: str, all_hold: Callable[[Iterable[Need]], bool]
+) -> bool:
+    """Whether a function without parameters is cached, and breaks the graph on each call:
+    torch.compile ignores the cache, and traces it again.
+    """
+    start = program.symbol(name) or ""
+    facts = program.functions.get(start)
+    if facts is None or not facts.keeps_answer:
+        return False
+    seen, front = {start}, [start]
+    while front:
+        here = program.functions[front.pop()]
+        if any(all_hold(needs) for needs in _breaking(here)):
+            return True
+        for call in here.calls:
+            new = [target for target in targets(program, call) if target not in seen]
+            seen.update(new)
+            front += [target for target in new if not program.functions[target].ends_region]
+    return False
+
+
+def _breaking(facts: FunctionFacts) -> Iterator[tuple[Need, ...]]:
+    """What each event of a function that breaks the graph needs."""
+    for event in facts.events:
+        named = event.kind == "call" and event.subject.startswith(_CALLS_IN_CACHED)
+        if event.kind in _EVENTS_IN_CACHED or named:
+            yield event.needs

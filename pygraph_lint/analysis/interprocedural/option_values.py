@@ -1,0 +1,267 @@
+"""What the constructions and calls of a project pass: the usual values of its options."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from pygraph_lint.analysis.domain.events import KEYWORDS
+from pygraph_lint.analysis.domain.symbols import constant
+from pygraph_lint.analysis.domain.values import Value
+from pygraph_lint.analysis.interprocedural.calls_outside_regions import OutsideCalls
+from pygraph_lint.analysis.program.argument_values import asked_of, may_be, passed
+from pygraph_lint.analysis.program.facts import (
+    KEYWORDED,
+    OF_MAPPING,
+    STARRED,
+    Call,
+    FunctionFacts,
+    Kept,
+    ModuleFacts,
+)
+from pygraph_lint.analysis.program.program import Program
+from pygraph_lint.analysis.syntax.literal_tests import How, Test, Tested
+
+# What says where a program runs: on a machine with devices it is set, whatever the default.
+_OF_MACHINE = re.compile(
+    r"device|cuda|gpu|accelerat|fabric|scaler|(^|_)amp(_|$)|distrib|(^|_)ddp(_|$)|world|rank"
+    r"|parallel|process_group"
+)
+
+
+class Usual:
+    """How conditions on options come out in usual use: by their defaults, and by what the project
+    passes. What its tests pass says nothing, nor do settings that may be anything.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: dict[tuple[str, Tested], bool] = {}
+        self._of_keywords: dict[tuple[str, Tested], bool] = {}
+
+    def held(self, owner: str, asked: Tested) -> bool:
+        """Whether a test of an attribute of a class may come out as asked: False only where it
+        keeps an argument of the constructor, and no construction passes such a value.
+        """
+        program, attribute = self._program, asked.parameter
+        if not owner:
+            return self._set_somewhere(asked)
+        cls = program.class_named(owner)
+        if cls is None:
+            return True
+        lineage = program.lineage(cls)
+        family = (*lineage, *program.subclasses.get(cls, ()))
+        kept = [
+            (name, each)
+            for name in family
+            for each in program.classes[name].options.get(attribute, ())
+        ]
+        of_machine = _OF_MACHINE.search(attribute.lower()) is not None
+        if of_machine or any(attribute in self._set_beside(name) for name in family):
+            return True
+        if not any(each.parameter or each.named for _, each in kept):
+            return True
+        return any(self._may_keep(name, each, asked) for name, each in kept)
+
+    def _set_somewhere(self, asked: Tested) -> bool:
+        """Whether a test of what some object of settings keeps by a name may come out so: not where
+        all that have the name have another default, and nothing sets it.
+        """
+        key = ("", asked)
+        if key not in self._known:
+            self._known[key] = False  # what is only passed on in a circle
+            name = asked.parameter
+            kept = self._settings.get(name, [])
+            given = self._given.get(name, [])
+            self._known[key] = (
+                not kept
+                or _OF_MACHINE.search(name.lower()) is not None
+                or name in self._set_outside
+                or any(value is None or self.may_be(value, asked) for value in given)
+                or any(self._may_keep(owner, each, asked) for owner, each in kept)
+            )
+        return self._known[key]
+
+    @cached_property
+    def _settings(self) -> dict[str, list[tuple[str, Kept]]]:
+        """What objects that are no modules keep, by the name of the attribute."""
+        found: dict[str, list[tuple[str, Kept]]] = defaultdict(list)
+        for name, facts in self._program.classes.items():
+            for attribute, stored in (
+                facts.options.items() if "forward" not in facts.methods else ()
+            ):
+                found[attribute] += [(name, each) for each in stored]
+        return found
+
+    @cached_property
+    def _given(self) -> dict[str, list[Value | None]]:
+        """What calls pass by name; None where nothing is known of it."""
+        found: dict[str, list[Value | None]] = defaultdict(list)
+        for call in (call for function in self._functions for call in function.calls):
+            for name, value in call.named:
+                if _name_of(value) != name:
+                    found[name].append(value)
+            for each in call.unknown:
+                if isinstance(each, str):
+                    found[each].append(None)
+        return found
+
+    @cached_property
+    def _set_outside(self) -> frozenset[str]:
+        """The attributes of other objects that some file sets."""
+        return frozenset(name for each in self._modules for name in each.set_outside)
+
+    def _set_beside(self, owner: str) -> frozenset[str]:
+        """The attributes of other objects that the file of a class sets."""
+        module = self._program.module_of(owner)
+        return module.set_outside if module is not None else frozenset()
+
+    def _may_keep(self, owner: str, kept: Kept, asked: Tested) -> bool:
+        """Whether a test of what an attribute of a class is made to keep may come out so."""
+        if kept.parameter:
+            further = asked._replace(parameter=kept.parameter)
+            if kept.made:
+                if asked.test.how not in (How.NONE, How.TRUE):
+                    return True
+                is_there = asked.outcome == (asked.test.how is How.TRUE)
+                further = Tested(kept.parameter, Test(How.TRUE), is_there)
+            return self.passed(f"{owner}.__init__", further)
+        if kept.named:
+            return self._set_somewhere(asked._replace(parameter=kept.named))
+        return not kept.is_const or may_be(constant(kept.const), asked.test, asked.outcome)
+
+    def named(self, asked: Tested) -> bool:
+        """Whether a call of an object that is no function of the project passes by name what lets a
+        test of a parameter come out so.
+        """
+        return any(
+            may_be(value, asked.test, asked.outcome)
+            for value in self._of_objects.get(asked.parameter, ())
+        )
+
+    @cached_property
+    def _of_objects(self) -> dict[str, list[Value]]:
+        """What calls of objects that are no functions of the project pass by name."""
+        found: dict[str, list[Value]] = defaultdict(list)
+        names = {name.rpartition(".")[2] for name in self._program.functions}
+        names |= {name.rpartition(".")[2] for name in self._program.classes}
+        for module in self._modules:
+            for called, keyword, value in module.keywords:
+                if called not in names:
+                    found[keyword].append(value)
+        return found
+
+    def passed(self, function: str, asked: Tested) -> bool:
+        """Whether a test of a function's parameter may come out so, by its default or a call."""
+        key = (function, asked)
+        if key not in self._known:
+            self._known[key] = False  # what is only passed on in a circle
+            self._known[key] = self._passed(function, asked)
+        return self._known[key]
+
+    def _passed(self, function: str, asked: Tested) -> bool:
+        facts = self._program.functions.get(function)
+        if facts is None or asked.parameter not in facts.parameters:
+            return True
+        default = dict(facts.defaults).get(asked.parameter)
+        if default is not None and may_be(default, asked.test, asked.outcome):
+            return True
+        calls = self._calls(function)
+        if not calls:
+            return default is None
+        return any(self._may_pass(facts, call, asked, default) for call in calls)
+
+    def _may_pass(
+        self, facts: FunctionFacts, call: Call, asked: Tested, default: Value | None
+    ) -> bool:
+        if call.how == "mention":
+            return False
+        value = passed(facts, asked.parameter, call)
+        if value is not None:
+            same = _name_of(value) == asked.parameter  # `flag=config.flag`
+            return default is None if same else self.may_be(value, asked)
+        handed = next((each for each in call.unknown if _is_handed(each)), None)
+        if handed == OF_MAPPING:
+            return default is None
+        if handed is not None:
+            return self._by_keyword(str(handed)[len(KEYWORDS) :], asked)
+        index = facts.parameters.index(asked.parameter)
+        unknown = {asked.parameter, index, STARRED, KEYWORDED} & {*call.unknown}
+        return bool(unknown) or default is None
+
+    def may_be(self, value: Value, asked: Tested) -> bool:
+        """Whether a test of what is passed may come out so; an option may be passed on."""
+        need = asked_of(value, asked)
+        if need is None:
+            return may_be(value, asked.test, asked.outcome)
+        answer = self.passed if need.kind == "may" else self.held
+        return answer(need.owner, need.tests[0])
+
+    def _by_keyword(self, function: str, asked: Tested) -> bool:
+        """Whether a keyword that a function hands on as one of many is passed so to it."""
+        key = (function, asked)
+        if key not in self._of_keywords:
+            self._of_keywords[key] = False
+            self._of_keywords[key] = any(
+                self._keyword_of(call, asked) for call in self._calls(function)
+            )
+        return self._of_keywords[key]
+
+    def _keyword_of(self, call: Call, asked: Tested) -> bool:
+        value = dict(call.named).get(asked.parameter)
+        if value is not None:
+            return _name_of(value) != asked.parameter and self.may_be(value, asked)
+        handed = next((each for each in call.unknown if _is_handed(each)), None)
+        if handed is not None:
+            return handed != OF_MAPPING and self._by_keyword(str(handed)[len(KEYWORDS) :], asked)
+        return KEYWORDED in call.unknown or asked.parameter in call.unknown
+
+    def _calls(self, function: str) -> Sequence[Call]:
+        if function.endswith(".__init__"):
+            return self._constructions.get(function, ())
+        return [call for call, found in self._others.of(function) if call.how != "mention"]
+
+    @property
+    def _modules(self) -> Iterator[ModuleFacts]:
+        """The files that are no tests."""
+        return (each for each in self._program.modules.values() if not each.is_test)
+
+    @property
+    def _functions(self) -> Iterator[FunctionFacts]:
+        """The functions of files that are no tests."""
+        return (each for module in self._modules for each in module.functions.values())
+
+    @cached_property
+    def _others(self) -> OutsideCalls:
+        return OutsideCalls(self._program, self._functions)
+
+    @cached_property
+    def _constructions(self) -> dict[str, list[Call]]:
+        """The calls that run constructors, by these."""
+        program = self._program
+        found: dict[str, list[Call]] = defaultdict(list)
+        for call in (call for function in self._functions for call in function.calls):
+            if call.how == "function" and program.symbol(call.target) in program.classes:
+                for constructor in program.constructors(call.target):
+                    found[constructor].append(call)
+            elif call.how == "super" and call.name == "__init__":
+                constructor = program.method(call.target, "__init__", 1) or ""
+                found[constructor].append(call)
+        return found
+
+
+def _name_of(value: Value) -> str:
+    """What a value of which nothing is known is called where it comes from."""
+    need = value.needs[0] if value.needs else None
+    if need is None:
+        return ""
+    if need.kind == "named":
+        return need.name
+    return need.name.rpartition("|")[2].removeprefix(".") if "|" in need.name else ""
+
+
+def _is_handed(unknown: int | str) -> bool:
+    """Whether what is unknown of a call's arguments are the keywords of the function around."""
+    return isinstance(unknown, str) and len(unknown) > 2 and unknown.startswith(KEYWORDS)

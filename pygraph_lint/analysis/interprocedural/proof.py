@@ -1,0 +1,493 @@
+"""Proof of needs: whether what one file assumes about another place holds."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+
+from pygraph_lint.analysis.domain import ops
+from pygraph_lint.analysis.domain import values as v
+from pygraph_lint.analysis.domain.events import (
+    CONDITIONS,
+    KEYWORDS,
+    PLACES,
+    Need,
+    annotated_numbers,
+    call_site,
+    on_host,
+)
+from pygraph_lint.analysis.domain.values import Value
+from pygraph_lint.analysis.interprocedural.arguments_of_all_calls import all_on_host, some_omits
+from pygraph_lint.analysis.interprocedural.call_graph import returning
+from pygraph_lint.analysis.interprocedural.feasible_paths import CallPaths, Calls
+from pygraph_lint.analysis.interprocedural.forwarded_parameters import PassedOn, computes
+from pygraph_lint.analysis.interprocedural.graph_breaks import GraphEnds, cached_function_breaks
+from pygraph_lint.analysis.interprocedural.option_values import Usual
+from pygraph_lint.analysis.program.argument_values import (
+    handed_on,
+    is_of_another,
+    is_unknown,
+    passed,
+    passed_or_default,
+)
+from pygraph_lint.analysis.program.facts import Call, FunctionFacts
+from pygraph_lint.analysis.program.parameters import holds_of_arrays
+from pygraph_lint.analysis.program.program import Program
+
+_MAX_PATH = 6
+# Ways into a value: "0" is an element, ".x" an attribute, RESULT what calling it gives.
+Path = tuple[str, ...]
+RESULT = "()"
+
+
+class Proof:
+    """Says whether needs hold; an answer is worked out once.
+
+    ``calls`` are those that count for what a parameter may be. ``returned`` says more of what
+    functions give than their facts.
+    ``usual`` decides what options are; without it they may be anything.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        calls: Calls,
+        returned: Callable[[str], Value | None] | None = None,
+        usual: Usual | None = None,
+    ) -> None:
+        self.program = program
+        self.calls = calls
+        self.usual = usual
+        # Not a cycle: what a check leaves behind is not collected.
+        self.paths = CallPaths(program, calls, usual, weakref.proxy(self))
+        self.graph_ends = GraphEnds(program)
+        self.passed_on = PassedOn(program)
+        self._returned = returned
+        self.asked: set[tuple[Need, bool]] = set()
+        self._known: dict[Need, bool] = {}
+        self._sites: dict[str, Call | None] = {}
+
+    @property
+    def of_loops(self) -> bool:
+        """Whether it is about training loops, whose functions may get arrays and numbers, too."""
+        return self._returned is not None
+
+    def returned(self, function: str) -> Value | None:
+        """What a function of the project gives."""
+        known = self._returned(function) if self._returned is not None else None
+        if known is not None:
+            return known
+        facts = self.program.functions.get(function)
+        return facts.returns if facts is not None else None
+
+    def call_at(self, site: str) -> Call | None:
+        """The call that a site names."""
+        if site and site not in self._sites:
+            name = site.rpartition("@")[0]
+            function = self.program.functions.get(name)
+            self._sites[site] = None
+            if function is not None:
+                line, calls = function.line, function.calls
+                self._sites.update((call_site(name, line, call.span), call) for call in calls)
+        return self._sites[site] if site else None
+
+    def holds(self, need: Need) -> bool:
+        """Whether what a file's facts need holds. While it is being proven it does not, but for a
+        predicate, which can give anything.
+        """
+        known = self._known.get(need)
+        if known is None:
+            self._known[need] = need.kind in (*CONDITIONS, "may")
+            known = self._known[need] = _PROOFS[need.kind](self, need)
+        return known
+
+    def agrees_with(self, before: Proof) -> bool:
+        """Whether all that was asked of another proof has the same answer here."""
+        return all(self.holds(need) == answer for need, answer in before._known.items())
+
+    def is_tensor(self, value: Value) -> bool:
+        """Whether what may be a tensor is one."""
+        return _is_tensor(self, value, ())
+
+    def all_hold(self, needs: Iterable[Need]) -> bool:
+        """Whether all of several assumptions hold."""
+        return all(map(self.holds, needs))
+
+
+def path_of(need: Need) -> Path:
+    """The part of the value that a need names."""
+    first, *steps = need.name.split("|")
+    if need.kind in ("return", "type"):
+        steps = [step for step in (first, *steps) if step]
+    return tuple(steps)
+
+
+def along(need: Need, path: Path) -> Need | None:
+    """The same of a part of the value; None for a part that lies too deep."""
+    deep = max(len(path_of(need)), len(path)) > _MAX_PATH
+    if need.kind not in _OF_VALUE or deep:
+        return None
+    return need._replace(name="|".join((need.name, *path)))
+
+
+# -- one function a kind ---------------------------------------------------------------------------
+
+
+def _can_return(proof: Proof, need: Need) -> bool:
+    facts = proof.program.functions.get(proof.program.symbol(need.owner) or "")
+    if facts is None or facts.returns is None:
+        return True
+    const = facts.returns.const
+    return const is None or bool(const) == (need.kind == "true")
+
+
+def _is_open(proof: Proof, need: Need) -> bool:
+    """Whether at some call of a function that a training loop makes nothing is known of an
+    argument, or no call and no default says what it is; with no name: the project does not have
+    the function.
+    """
+    facts = proof.program.functions.get(need.owner)
+    if not need.name:
+        return proof.of_loops and not returning(proof.program, need.owner)
+    if not proof.of_loops or facts is None or need.name not in facts.parameters:
+        return False
+    calls = proof.paths.callers(need.owner)
+    for call in calls:
+        if is_unknown(facts, need.name, call):
+            return True
+        given = handed_on(passed(facts, need.name, call))
+        if given is not None and proof.holds(Need("open", given.owner, given.name)):
+            return True
+    plain = dict(facts.defaults).get(need.name, v.UNKNOWN_VALUE).kinds & (v.NUMBER | v.TEXT)
+    return not calls and not (plain and proof.usual is not None)
+
+
+def _may_say(proof: Proof, need: Need) -> bool:
+    facts = proof.program.functions.get(proof.program.symbol(need.owner) or "")
+    of_none = facts.asks_for_none if facts is not None and proof.usual is not None else None
+    return of_none is None or proof.all_hold(need.choices[not of_none])
+
+
+def _any_holds(proof: Proof, need: Need) -> bool:
+    return any(map(proof.all_hold, need.choices))
+
+
+def _is_on_host(proof: Proof, need: Need) -> bool:
+    named = need.choices[0][0]
+    of_value = _OF_VALUE.get(named.kind)
+    return of_value(proof, named, True) if of_value is not None else proof.holds(named)
+
+
+def _is_called(proof: Proof, need: Need) -> bool:
+    """Whether a region calls a function, or may: an object that the project makes may be a part."""
+    made, owner = proof.program.constructions, need.owner.rpartition(".")[0]
+    return bool(proof.paths.callers(need.owner)) or any(
+        map(made.get, proof.program.constructors(owner))
+    )
+
+
+def _is_generator(proof: Proof, need: Need) -> bool:
+    owner = proof.program.class_named(need.owner)
+    return owner is not None and proof.program.attribute(owner, need.name) == v.GENERATOR_VALUE
+
+
+def _is_usual(proof: Proof, need: Need) -> bool:
+    usual = proof.usual
+    return usual is None or all(usual.held(need.owner, each) for each in need.tests)
+
+
+def _is_value(proof: Proof, need: Need) -> bool:
+    found = _OF_VALUE[need.kind](proof, need, False)
+    return found or _method_returns_tensor(proof, path_of(need))
+
+
+# -- values that are tensors, or with ``at_home`` tensors on the host ------------------------------
+
+
+def _parameter_is_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
+    facts = proof.program.functions.get(need.owner)
+    if facts is None:
+        return False
+    parameter, only, path = need.name.partition("|")[0], need.kind == "given", path_of(need)
+    call = proof.call_at(need.site)
+    calls = proof.paths.callers(need.owner) if call is None else (call,)
+    # Where a program's tensors are before it calls compiled code says nothing of a GPU.
+    outside = proof.calls.outside(need.owner) if call is None and not at_home else ()
+    on_host = bool(outside) and not calls and need.owner not in proof.calls.entered
+    calls = (*calls, *outside)
+    if not calls and facts.name.endswith(".__init__"):
+        calls = proof.program.constructions.get(facts.name, ())
+    if parameter == KEYWORDS:
+        others = (each for call in calls for each in call.named if each[0] not in facts.parameters)
+        return any(_is_tensor(proof, value, path, at_home) for _, value in others)
+    if parameter not in facts.parameters:
+        return _others_are_tensors(proof, facts, calls, need, at_home)
+    unsaid = not calls
+    given = passed_or_default if at_home else passed
+    for call in calls:
+        if proof.of_loops and is_of_another(facts, parameter, call):
+            continue
+        value = given(facts, parameter, call)
+        unsaid = unsaid or value is None or bool(value.kinds & v.UNKNOWN)
+        if value is None or (only and not _is_only_tensor(value)):
+            continue
+        if _is_tensor(proof, value, path, at_home):
+            return True
+    if at_home and not calls:
+        value = dict(facts.defaults).get(parameter)
+        return value is not None and _is_tensor(proof, value, path, at_home=True)
+    # Of compiled code's arguments only tensors, and arrays that are traced as such, have an array's
+    # methods.
+    if not unsaid or only or at_home or proof.of_loops or on_host:
+        return False
+    if path == (RESULT,):
+        return computes(facts, parameter)
+    return not path and proof.passed_on.is_tensor(facts, parameter)
+
+
+def _is_passed(proof: Proof, need: Need) -> bool:
+    """Whether some call passes a tensor for a parameter, and not what may be an array as well."""
+    facts, parameter = proof.program.functions.get(need.owner), need.name.partition("|")[0]
+    if facts is None or parameter not in facts.parameters:
+        return False
+    for call in proof.paths.callers(need.owner):
+        value = passed(facts, parameter, call)
+        if value is None or not _is_only_tensor(value) or not _is_tensor(proof, value, ()):
+            continue
+        home = value.home
+        helper = home is not None and home.kind == "param" and not home.owner.endswith(".forward")
+        if not holds_of_arrays(value.why) or not helper or home is None:
+            return True
+        if proof.holds(home._replace(kind="passed")):
+            return True
+    return False
+
+
+def _others_are_tensors(
+    proof: Proof, facts: FunctionFacts, calls: Sequence[Call], need: Need, at_home: bool
+) -> bool:
+    """Whether some call passes a tensor by a keyword that names no parameter, or, with ``*``, only
+    tensors behind the last parameter.
+    """
+    places = len(facts.parameters) - len(facts.named_only)
+    parameter = need.name.partition("|")[0]
+    for call in calls:
+        given: Sequence[Value | None] = [dict(call.named).get(parameter)]
+        if parameter == PLACES:
+            given = call.positional[places:]
+        if given and all(
+            value is not None and _is_tensor(proof, value, path_of(need), at_home)
+            for value in given
+        ):
+            return True
+    return False
+
+
+def _is_only_tensor(value: Value) -> bool:
+    """Whether a value is nothing but a tensor, as far as its own conditions hold."""
+    if value.kinds == v.TENSOR | v.NUMBER:  # passed on
+        return annotated_numbers(value.needs)
+    held = value.flags & v.SYMBOL and value.needs and value.needs[0].kind in ("attr", "return")
+    return value.kinds == v.TENSOR or (value.kinds == v.TENSOR | v.UNKNOWN and bool(held))
+
+
+def _returns_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
+    names, path = returning(proof.program, need.owner), path_of(need)
+    if not names and not path and need.owner.rpartition(".")[2] in ops.OF_ARRAYS:
+        call = proof.call_at(need.site)
+        first = call.positional[0] if call is not None and call.positional else None
+        return first is not None and _is_tensor(proof, first, (), at_home)
+    return any(_one_returns_tensor(proof, name, path, need.site, at_home) for name in names)
+
+
+def _attribute_is_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
+    owner = proof.program.class_named(need.owner)
+    if owner is None:
+        return False
+    attribute, path = need.name.partition("|")[0], path_of(need)
+    value = proof.program.attribute(owner, attribute)
+    if value is not None:
+        return _is_tensor(proof, value, path, at_home)
+    method = proof.program.method(owner, attribute)
+    if method is None:
+        return False
+    path = path[1:] if path[:1] == (RESULT,) else path
+    return _one_returns_tensor(proof, method, path, at_home=at_home)
+
+
+def _type_is_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
+    value, path = proof.program.types.get(proof.program.symbol(need.owner) or ""), path_of(need)
+    if value is not None:  # a number or a tensor: only callers know
+        return not value.kinds & v.NUMBER and _is_tensor(proof, value, path, at_home)
+    if not path or not path[0].startswith("."):
+        return False
+    held = _held(need.owner, path)
+    return proof.holds(on_host(held) if at_home else held)
+
+
+_OF_VALUE: dict[str, Callable[[Proof, Need, bool], bool]] = {
+    "param": _parameter_is_tensor,
+    "given": _parameter_is_tensor,
+    "return": _returns_tensor,
+    "attr": _attribute_is_tensor,
+    "type": _type_is_tensor,
+}
+_PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
+    **dict.fromkeys(_OF_VALUE, _is_value),
+    "host": _is_on_host,
+    "any": _any_holds,
+    "not": lambda proof, need: not _any_holds(proof, need),
+    "may": lambda proof, need: proof.paths.may_come_out(need, proof.call_at(need.site)),
+    "set": _is_usual,
+    "says": _may_say,
+    "module": lambda proof, need: proof.program.is_module(proof.program.symbol(need.owner)),
+    "called": _is_called,
+    "every": lambda proof, need: proof.usual is None,
+    **dict.fromkeys(("true", "false"), _can_return),
+    "keeps": lambda proof, need: cached_function_breaks(proof.program, need.owner, proof.all_hold),
+    "ends": lambda proof, need: proof.graph_ends.in_method(need.owner, need.name),
+    "generator": _is_generator,
+    "checks": lambda proof, need: (
+        proof.program.checks_distributions and not proof.program.has_method(need.name)
+    ),
+    "open": _is_open,
+    "omitted": lambda proof, need: some_omits(proof.program.functions, proof.paths.callers, need),
+    "away": lambda proof, need: (
+        not _any_holds(proof, need)
+        if need.choices
+        else (proof.usual is None and not proof.of_loops)
+        or not all_on_host(proof.program.functions, proof.paths.callers, need)
+    ),
+    "passed": _is_passed,
+    "presumed": lambda proof, need: proof.of_loops,  # of unknown origin: it is on the device
+}
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+def _method_returns_tensor(proof: Proof, path: Path) -> bool:
+    """Whether the last method that a path calls returns a tensor, going by its name alone."""
+    for index in range(len(path) - 1, 0, -1):
+        if path[index] == RESULT and path[index - 1].startswith("."):
+            names = proof.program.methods_called(path[index - 1][1:])
+            return any(_one_returns_tensor(proof, name, path[index + 1 :]) for name in names)
+    return False
+
+
+def _one_returns_tensor(
+    proof: Proof, name: str, path: Path, site: str = "", at_home: bool = False
+) -> bool:
+    value = proof.returned(name)
+    if value is not None and proof.call_at(site) is not None:
+        value = _at_call(value, name, site)
+    return value is not None and _is_tensor(proof, value, path, at_home)
+
+
+def _at_call(value: Value, function: str, site: str) -> Value:
+    """What a function returns at one call: its parameters are what that call passes."""
+    needs = tuple(_need_at_call(need, function, site) for need in value.needs)
+    items, item = value.items, value.item
+    if items is not None:
+        items = tuple(_at_call(each, function, site) for each in items)
+    if item is not None:
+        item = _at_call(item, function, site)
+    home = _need_at_call(value.home, function, site) if value.home is not None else None
+    return value._replace(needs=needs, items=items, item=item, home=home)
+
+
+def _need_at_call(need: Need, function: str, site: str) -> Need:
+    choices = tuple(
+        tuple(_need_at_call(each, function, site) for each in needs) for needs in need.choices
+    )
+    here = need.kind in ("param", "may") and need.owner == function
+    return need._replace(choices=choices, site=site if here else need.site)
+
+
+def _is_tensor(proof: Proof, value: Value, path: Path, at_home: bool = False) -> bool:
+    """Whether the part of ``value`` that ``path`` leads to is a tensor; with ``at_home``: one
+    on the host.
+    """
+    if not path:
+        here = _is_at_home(proof, value) if at_home else value.is_tensor
+        if proof.of_loops and value.device == v.ON_HOST:
+            return False
+        return here and proof.all_hold(value.needs)
+    if value.flags & v.SYMBOL and value.needs:
+        further = along(value.needs[0], path)
+        return further is not None and proof.holds(on_host(further) if at_home else further)
+    step, rest = path[0], path[1:]
+    if step == RESULT:
+        return _result_is_tensor(proof, value, rest, at_home)
+    if step.startswith(".") and value.keys is not None:
+        entry = v.entries(value).get(step[1:])
+        return entry is not None and _is_tensor(proof, entry, rest, at_home)
+    if step.startswith("."):
+        held = bool(value.kinds & v.INSTANCE and value.cls)
+        return held and _held_is_tensor(proof, _held(value.cls, path), at_home)
+    return _element_is_tensor(proof, value, step, rest, at_home)
+
+
+def _held(cls: str, path: Path) -> Need:
+    """That what an object of a class holds, by a path that begins with ``.attribute``, is one."""
+    return Need("attr", cls, "|".join(path)[1:])
+
+
+def _held_is_tensor(proof: Proof, held: Need, at_home: bool) -> bool:
+    """The same of what an object holds; while that is being asked, it is not."""
+    asked = (held, at_home)
+    if asked in proof.asked:
+        return False
+    proof.asked.add(asked)
+    known = _attribute_is_tensor(proof, held, at_home)
+    proof.asked.discard(asked)
+    return known
+
+
+def _is_at_home(proof: Proof, value: Value) -> bool:
+    """Whether a tensor is on the host: where it is made, or where it comes from."""
+    if not value.is_tensor or value.device == v.ON_HOST or value.home is None:
+        return value.is_tensor and value.device == v.ON_HOST
+    return proof.holds(on_host(value.home))
+
+
+def _element_is_tensor(proof: Proof, value: Value, step: str, rest: Path, at_home: bool) -> bool:
+    if value.keys is not None and value.kinds & v.MAPPING:
+        held = {str(key): each for key, each in v.entries(value).items()}.get(step)
+        return held is not None and _is_tensor(proof, held, rest, at_home)
+    if value.items is not None:
+        try:
+            return _is_tensor(proof, value.items[int(step)], rest, at_home)
+        except (ValueError, IndexError):
+            return False
+    if value.item is not None:
+        return _is_tensor(proof, value.item, rest, at_home)
+    if value.is_tensor and step.lstrip("-").isdigit():
+        return _is_tensor(proof, value, rest, at_home)
+    if value.kinds & v.INSTANCE and value.cls and step == "0":
+        return _first_field_is_tensor(proof, value.cls, rest, at_home)
+    return False
+
+
+def _first_field_is_tensor(proof: Proof, cls: str, rest: Path, at_home: bool) -> bool:
+    """``output[0]`` of a model output class is its first tensor field."""
+    owner = proof.program.class_named(cls)
+    if owner is None:
+        return False
+    fields = proof.program.classes[owner].attributes.values()
+    first = next((value for value in fields if value.is_tensor), None)
+    return first is not None and _is_tensor(proof, first, rest, at_home)
+
+
+def _result_is_tensor(proof: Proof, value: Value, rest: Path, at_home: bool) -> bool:
+    """Whether calling a value gives a tensor."""
+    if value.flags & v.MODULE:
+        return not at_home and (not rest or rest[0] in ("0", "1"))
+    if value.kinds & v.INSTANCE and value.cls:
+        owner = proof.program.class_named(value.cls)
+        found = proof.program.called_method(owner) if owner is not None else None
+        return found is not None and _one_returns_tensor(proof, found, rest, at_home=at_home)
+    if value.kinds & v.CALLABLE and value.cls:
+        names = returning(proof.program, value.cls)
+        return any(_one_returns_tensor(proof, name, rest, at_home=at_home) for name in names)
+    return False

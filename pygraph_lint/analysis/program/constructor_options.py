@@ -1,0 +1,204 @@
+"""Attributes that keep what a constructor is passed, as it is: what users may choose."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from pygraph_lint.analysis.domain import values as v
+from pygraph_lint.analysis.domain.symbols import constant
+from pygraph_lint.analysis.domain.values import Value
+from pygraph_lint.analysis.program.facts import Kept
+from pygraph_lint.analysis.program.module import Module
+from pygraph_lint.analysis.program.names import FunctionNode
+from pygraph_lint.analysis.program.parameters import assigned_names
+from pygraph_lint.analysis.syntax.literal_tests import asks_for_none
+from pygraph_lint.analysis.syntax.nodes import (
+    dotted,
+    is_constant,
+    keyword,
+    statements,
+    without_not,
+)
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_ANYTHING = Kept()
+
+
+def note_options(file: Module) -> None:
+    """Note what the attributes of a file's classes keep, and which attributes of other objects its
+    functions set.
+    """
+    for name, node in file.class_nodes.items():
+        found: dict[str, tuple[Kept, ...]] = {}
+        for attribute, kept in _stores(node):
+            found[attribute] = (*found.get(attribute, ()), kept)
+        file.facts.classes[name].options = found
+    file.facts.set_outside = frozenset(_set_outside(file))
+    file.facts.keywords = tuple(dict.fromkeys(_keywords(file)))
+
+
+def _stores(owner: ast.ClassDef) -> Iterator[tuple[str, Kept]]:
+    """The attributes that a class and its methods bind, with what they keep then. A field without a
+    value is one that the class has to be given, where it has no constructor of its own.
+    """
+    made = any(isinstance(each, _FUNCTIONS) and each.name == "__init__" for each in owner.body)
+    for method in owner.body:
+        if isinstance(method, (ast.Assign, ast.AnnAssign)) and (not made or method.value):
+            yield from _fields(method)
+        if not isinstance(method, _FUNCTIONS) or not method.args.args:
+            continue
+        own = method.args.args[0].arg
+        given = _unchanged(method) if method.name == "__init__" else frozenset()
+        asked = _asked_for(method, given)
+        for target, value in bound_attributes(method):
+            if isinstance(target.value, ast.Name) and target.value.id == own:
+                kept = _kept(value, given)
+                parameter = asked.get(target, "")
+                if kept == _ANYTHING and parameter:
+                    kept = Kept(parameter, made=True)
+                yield target.attr, kept
+
+
+def _fields(statement: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, Kept]]:
+    """The attributes that a class has by a statement of its own, where that gives a constant, or
+    nothing.
+    """
+    kept = _kept(statement.value, frozenset())
+    required = isinstance(statement, ast.AnnAssign) and statement.value is None
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    for name in targets if kept.is_const or required else ():
+        if isinstance(name, ast.Name):
+            yield name.id, kept
+
+
+def _kept(value: ast.expr | None, given: frozenset[str]) -> Kept:
+    """What a value is, in a constructor that is given some parameters."""
+    if isinstance(value, ast.Name) and value.id in given:
+        return Kept(parameter=value.id)
+    if isinstance(value, ast.Constant):
+        return _constant(value)
+    if isinstance(value, ast.Call):
+        said = keyword(value, "default")  # `field(default=False)`, `config("A", default=False)`
+        return _constant(said) if isinstance(said, ast.Constant) else _ANYTHING
+    if value is not None and key_of(value):
+        return Kept(named=key_of(value))
+    if isinstance(value, ast.IfExp):
+        arms = (value.body, value.orelse)
+        nothing = [is_constant(each, None) for each in arms]
+        parameter, outcome = _asks_for(value.test, given)
+        if parameter and nothing == [not outcome, outcome]:
+            return Kept(parameter, made=True)
+    return _ANYTHING
+
+
+def _asked_for(function: FunctionNode, given: frozenset[str]) -> dict[ast.AST, str]:
+    """The attributes that a constructor binds only where a parameter asks for it: ``if dim: ...``,
+    each with the parameter.
+    """
+    found: dict[ast.AST, str] = {}
+    for statement in function.body if given else ():
+        if isinstance(statement, ast.If):
+            parameter, outcome = _asks_for(statement.test, given)
+            arm = statement.body if outcome else statement.orelse
+            if parameter:
+                found.update(
+                    (target, parameter) for target, _ in bound_attributes(ast.Module(arm, []))
+                )
+    return found
+
+
+def _asks_for(test: ast.expr, given: frozenset[str]) -> tuple[str, bool]:
+    """The parameter that a condition asks for, ``dim`` or ``dim is not None``, and the outcome
+    where there is one.
+    """
+    outcome, of_none = True, asks_for_none(test)
+    test, outcome = without_not(test, outcome)
+    if of_none is not None and isinstance(test, ast.Compare):
+        test, outcome = test.left, not of_none
+    name = test.id if isinstance(test, ast.Name) else ""
+    return (name, outcome) if name in given else ("", outcome)
+
+
+def _constant(node: ast.Constant) -> Kept:
+    plain = node.value is None or isinstance(node.value, (bool, int, float, str))
+    return Kept(const=node.value, is_const=True) if plain else _ANYTHING
+
+
+def _unchanged(function: FunctionNode) -> frozenset[str]:
+    """The parameters that a function never binds again."""
+    given = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    return frozenset(each.arg for each in given) - assigned_names(function)
+
+
+def bound_attributes(function: ast.AST) -> Iterator[tuple[ast.Attribute, ast.expr | None]]:
+    """The attributes that the statements of a function bind, each with the value; not where one
+    keeps what it held, on another device: ``self.weight = self.weight.to(x)``.
+    """
+    for node in statements(getattr(function, "body", [])):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Attribute):
+                    if not _is_method_of(node.value, target):
+                        yield target, node.value
+                elif isinstance(target, (ast.Tuple, ast.List)):
+                    paired = isinstance(node.value, ast.Tuple)
+                    values = node.value.elts if paired else [None] * len(target.elts)  # type: ignore[attr-defined]
+                    pairs = zip(target.elts, values, strict=False)
+                    yield from ((one, of) for one, of in pairs if isinstance(one, ast.Attribute))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute):
+            yield node.target, node.value
+        elif isinstance(node, (ast.AugAssign, ast.For)) and isinstance(node.target, ast.Attribute):
+            yield node.target, None
+
+
+def default_of_key(node: ast.expr) -> ast.Constant | None:
+    """What an expression gives where settings do not say it: ``settings.get("flag", False)``,
+    ``getattr(settings, "flag", False)``.
+    """
+    if not isinstance(node, ast.Call) or len(node.args) < 2 or node.keywords:
+        return None
+    called, default = node.func, node.args[-1]
+    by_name = isinstance(called, ast.Name) and called.id == "getattr" and len(node.args) == 3
+    by_key = isinstance(called, ast.Attribute) and called.attr == "get" and len(node.args) == 2
+    plain = isinstance(default, ast.Constant) and default.value is not None
+    return default if (by_name or by_key) and plain else None  # type: ignore[return-value]
+
+
+def key_of(node: ast.expr) -> str:
+    """What is asked of settings: ``flag`` of ``settings.flag`` and of ``settings["flag"]``."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return str(node.slice.value)
+    return node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _is_method_of(value: ast.expr, target: ast.Attribute) -> bool:
+    called = value.func if isinstance(value, ast.Call) else None
+    return isinstance(called, ast.Attribute) and dotted(called.value) == dotted(target)
+
+
+def _keywords(file: Module) -> Iterator[tuple[str, str, Value]]:
+    """What the file's calls pass by name: the last name of what is called, the keyword, the value
+    where that is a literal.
+    """
+    for node in file.nodes:
+        if not isinstance(node, ast.Call) or not node.keywords:
+            continue
+        if isinstance(node.func, (ast.Attribute, ast.Name)):
+            called = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
+            for each in node.keywords:
+                literal = isinstance(each.value, ast.Constant)
+                value = constant(each.value.value) if literal else v.UNKNOWN_VALUE  # type: ignore[attr-defined]
+                if each.arg is not None:
+                    yield called, each.arg, value
+
+
+def _set_outside(file: Module) -> Iterator[str]:
+    """The attributes of objects other than its own that a file binds: ``model.flag = True``."""
+    for name, node, _ in file.functions:
+        del name
+        arguments = node.args.args
+        own = arguments[0].arg if arguments and arguments[0].arg in ("self", "cls") else ""
+        for target, _ in bound_attributes(node):
+            if not (isinstance(target.value, ast.Name) and target.value.id == own):
+                yield target.attr

@@ -1,0 +1,101 @@
+"""Which functions of a library its users may compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from pygraph_lint.analysis.interprocedural.call_graph import edges
+from pygraph_lint.analysis.interprocedural.forwarded_parameters import PassedOn
+from pygraph_lint.analysis.program.facts import FunctionFacts, ModuleFacts
+from pygraph_lint.analysis.program.program import Program
+
+# How functions begin that run once, or around training: nobody compiles them.
+_SET_UP = tuple(
+    "init_ initi reset_param load save from_pretrained convert export plot show main test_".split()
+)
+# How parameters are called that only what trains or judges a model gets.
+_OF_TRAINING = ("loader", "optimizer")
+# How many calls away files may be used.
+_MAX_CALLS = 3
+
+
+class Guesses:
+    """Which functions of a library its users may compile: those that get tensors, and do not do
+    what a program does around compiled code.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._passed_on = PassedOn(program)
+        self._uses_files: dict[tuple[str, int], bool] = {}  # by function and number of calls
+
+    def of(self, modules: Iterable[ModuleFacts], in_region: Callable[[str], bool]) -> Iterator[str]:
+        """Those of some files; ``in_region`` says of a function whether it is in a region, which
+        may be so because of one that was given before.
+        """
+        for module in modules:
+            for name in () if _is_of_arrays(module) else module.functions:
+                outer = name.rpartition(".<locals>.")[0]
+                inside = outer and (in_region(outer) or _hands_out(self._program, outer, name))
+                if self._may_be_compiled(name, bool(inside)):
+                    yield name
+
+    def _may_be_compiled(self, name: str, inside: bool) -> bool:
+        """``inside``: it is a function in another one that is a region, or gives it away."""
+        function = self._program.functions[name]
+        made_once = name.endswith(".__init__") and self._program.is_module(function.owner)
+        trains = any(parameter.endswith(_OF_TRAINING) for parameter in function.parameters) or (
+            bool(function.owner) and self._program.drives_training(function.owner)
+        )
+        return (
+            (inside or _may_be_named(name))
+            and not (made_once or trains or function.registered or _sets_up(function))
+            and (self._passed_on.takes_tensors(function) or self._is_of_module(function))
+            and not self._works_with_files(name, _MAX_CALLS)
+        )
+
+    def _is_of_module(self, function: FunctionFacts) -> bool:
+        """Whether a function is a module's method with a parameter that nothing explains."""
+        return bool(function.unexplained) and self._program.is_module(function.owner)
+
+    def _works_with_files(self, name: str, calls: int) -> bool:
+        """Whether a function, or one that so many calls lead to, uses files or processes."""
+        known = self._uses_files.get((name, calls))
+        if known is not None:
+            return known
+        function = self._program.functions[name]
+        called = edges(self._program, function) if calls else ()
+        self._uses_files[name, calls] = function.uses_files or any(
+            self._works_with_files(target, calls - 1)
+            for call, found in called
+            if call.how in ("function", "method", "object")
+            for target in found
+        )
+        return self._uses_files[name, calls]
+
+
+def _sets_up(function: FunctionFacts) -> bool:
+    """Whether a function without parameters makes those of a module: it runs once."""
+    made = any(event.kind == "effect.parameter-made" for event in function.events)
+    return made and not function.parameters
+
+
+def _is_of_arrays(module: ModuleFacts) -> bool:
+    """Whether a file computes with NumPy, and not with torch."""
+    imported = {target.partition(".")[0] for target in module.bindings.values()}
+    return "torch" not in imported and not imported.isdisjoint(("numpy", "scipy"))
+
+
+def _hands_out(program: Program, outer: str, inner: str) -> bool:
+    """Whether a function that may be called by others names one of its own as a value."""
+    facts = program.functions.get(outer)
+    called = facts is not None and _may_be_named(outer)
+    return called and any(call[:2] == ("mention", inner) for call in facts.calls)  # type: ignore[union-attr]
+
+
+def _may_be_named(name: str) -> bool:
+    """Whether a function is one that others call by its name, and not only to set things up."""
+    last = name.rpartition(".")[2]
+    if "<locals>" in name or last.startswith("__"):
+        return "<locals>" not in name and last in ("__call__", "__init__")
+    return not last.lstrip("_").startswith(_SET_UP)
