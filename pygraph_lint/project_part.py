@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import chain, pairwise
 from typing import NamedTuple, TypeAlias
 
-from pygraph_lint.analysis.program.unanalysed import Unread
+from pygraph_lint.analysis.program.unanalysed import UnanalysedModules
 from pygraph_lint.files.project import last_name
 
 _DEFINED = re.compile(rb"^(?:def|[ \t]*class)[ \t]+(\w+)[ \t]*[(:\[]", re.MULTILINE)
@@ -272,7 +272,7 @@ class Importers:
         return not names.isdisjoint(self._members[file])
 
 
-class UnreadFiles(Unread):
+class UnreadFiles(UnanalysedModules):
     """The modules that were not analysed; the text of a file says which names it cannot bind."""
 
     def __init__(

@@ -13,7 +13,7 @@ from pygraph_lint.files.cache import Cache, digest, file_entry
 from pygraph_lint.files.sources import decode, read_bytes, refuse_nul
 
 if TYPE_CHECKING:
-    from pygraph_lint.analysis.interpreter.incremental import KeptRuns
+    from pygraph_lint.analysis.interpreter.incremental import ReusableRuns
     from pygraph_lint.analysis.program.facts import ModuleFacts, Sinks
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ class Task:
     data: bytes | None
     size: int
     beside: tuple[tuple[str, str], ...] = ()  # see `files.project.beside`
-    kept: KeptRuns | None = None  # of a text in an editor
+    kept: ReusableRuns | None = None  # of a text in an editor
 
 
 def record_key(content: bytes, facts: bool, beside: tuple[tuple[str, str], ...]) -> bytes:

@@ -24,7 +24,7 @@ from pygraph_lint.records import Outcome, Record, Task, record_key
 from pygraph_lint.rules.catalogue import Rule
 
 if TYPE_CHECKING:
-    from pygraph_lint.analysis.interpreter.incremental import KeptRuns
+    from pygraph_lint.analysis.interpreter.incremental import ReusableRuns
     from pygraph_lint.analysis.link import Project as Linked
     from pygraph_lint.analysis.program.facts import Beside, ModuleFacts
     from pygraph_lint.rules.reporter import Options
@@ -73,7 +73,7 @@ class Project:
         self._unreadable: dict[str, str] = {}
         self._records: dict[str, tuple[bytes, Record]] = {}
         self._loops = LoopBodies(cache, self._text, self._digest, self._overlay.__contains__)
-        self._kept_runs: dict[str, KeptRuns] = {}  # of the files that were edited last
+        self._kept_runs: dict[str, ReusableRuns] = {}  # of the files that were edited last
         self._matter: frozenset[str] | None = None
         self._importers: Importers | None = None
         self._methods: dict[bytes, list[str]] = {}  # which files may have methods of a name
@@ -383,14 +383,16 @@ class Project:
 
     def _told(self, name: str) -> frozenset[bytes]:
         """The methods of a file that a call may mean by their names alone."""
-        from pygraph_lint.analysis.program.method_names import may_be_told
+        from pygraph_lint.analysis.program.method_names import resolves_by_name
 
         def having(method: str) -> Iterator[str]:
             files = self._relevant().intersection(self._definers(method))
             return (self._modules[each][0] for each in files)
 
         words = {each: each.decode(errors="surrogateescape") for each in self._known[name].methods}
-        return frozenset(each for each, word in words.items() if may_be_told(word, having(word)))
+        return frozenset(
+            each for each, word in words.items() if resolves_by_name(word, having(word))
+        )
 
     def _text(self, name: str) -> bytes:
         """A file's bytes; none where it cannot be read any more."""
@@ -469,11 +471,11 @@ class Project:
             done += len(part)
             self._progress("reading", done, len(tasks))
 
-    def _runs_of(self, name: str) -> KeptRuns:
+    def _runs_of(self, name: str) -> ReusableRuns:
         """What is kept of the runs of an edited file's functions."""
-        from pygraph_lint.analysis.interpreter.incremental import KeptRuns
+        from pygraph_lint.analysis.interpreter.incremental import ReusableRuns
 
-        self._kept_runs[name] = kept = self._kept_runs.pop(name, None) or KeptRuns()
+        self._kept_runs[name] = kept = self._kept_runs.pop(name, None) or ReusableRuns()
         if len(self._kept_runs) > _EDITED:
             del self._kept_runs[next(iter(self._kept_runs))]
         return kept

@@ -14,7 +14,7 @@ from benchmarks.lint_truth.shapes import DEPTH_FIELDS, INPUTS, TINY, VOCABULARY,
 
 Inputs = dict[str, Any]
 #: The arguments of several calls, one after the other.
-Calls = list[Inputs]
+CallSources = list[Inputs]
 MODES = ("eval", "train")
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from pygraph_lint.analysis.capture import hazards
 from pygraph_lint.analysis.domain.events import Event
-from pygraph_lint.analysis.interpreter.incremental import KeptRuns, WatchedModule
+from pygraph_lint.analysis.interpreter.incremental import ReusableRuns, TrackedModule
 from pygraph_lint.analysis.interpreter.run import run_module
 from pygraph_lint.analysis.loops import bodies, hints
 from pygraph_lint.analysis.loops.data_loaders import loaders_for_training
@@ -29,7 +29,7 @@ from pygraph_lint.analysis.program.facts import (
     Root,
     Sinks,
 )
-from pygraph_lint.analysis.program.full_graph import traces_whole
+from pygraph_lint.analysis.program.full_graph import may_need_full_graph
 from pygraph_lint.analysis.program.module import Module
 from pygraph_lint.analysis.program.names import import_whole_names, module_statements
 from pygraph_lint.analysis.syntax.nodes import deep_recursion, first_line
@@ -50,7 +50,7 @@ def extract(
     module: str,
     is_package: bool,
     sinks: Sinks,
-    kept: KeptRuns | None = None,
+    kept: ReusableRuns | None = None,
     beside: Beside = (),
 ) -> ModuleFacts:
     """The facts of one file.
@@ -62,7 +62,7 @@ def extract(
     """
     with _deep_recursion():
         tree = parse(text, beside)
-        kind = Module if kept is None else WatchedModule
+        kind = Module if kept is None else TrackedModule
         file = kind(tree, path, module, is_package, sinks)
         file.text = text
         facts = file.facts
@@ -91,7 +91,7 @@ def _note_for_others(facts: ModuleFacts, file: Module, text: str) -> None:
     note_options(file)
     for name in _registered(file) if "torch.library" in text else ():
         facts.functions[name].registered = True
-    facts.traces_whole = traces_whole(text, file)
+    facts.traces_whole = may_need_full_graph(text, file)
 
 
 def _place_by_characters(facts: ModuleFacts, text: str) -> None:

@@ -8,18 +8,18 @@ from dataclasses import replace
 from pygraph_lint.analysis.domain.events import CONDITIONS, Event, Need, Needs
 from pygraph_lint.analysis.domain.region import Region
 from pygraph_lint.analysis.interprocedural.call_graph import edges
-from pygraph_lint.analysis.interprocedural.feasible_paths import CallPath, Calls
-from pygraph_lint.analysis.interprocedural.graph_breaks import BREAKING_EVENTS, UNSURE, GraphEnds
-from pygraph_lint.analysis.interprocedural.option_values import Usual
+from pygraph_lint.analysis.interprocedural.feasible_paths import CallPath, CallSources
+from pygraph_lint.analysis.interprocedural.graph_breaks import BREAKING_EVENTS, UNSURE, GraphBreaks
+from pygraph_lint.analysis.interprocedural.option_values import OptionValues
 from pygraph_lint.analysis.interprocedural.proof import Proof
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.program.program import Program
-from pygraph_lint.analysis.program.unanalysed import NOTHING_UNREAD, Unread
+from pygraph_lint.analysis.program.unanalysed import EVERYTHING_ANALYSED, UnanalysedModules
 from pygraph_lint.analysis.queries.interface import ProjectView
 from pygraph_lint.analysis.regions.compiled import (
-    NOTHING_ASKED,
-    Asked,
+    DEFAULT_REGIONS,
     Reached,
+    RegionOptions,
     compiled_regions,
 )
 from pygraph_lint.analysis.regions.loop_events import loop_events
@@ -32,8 +32,8 @@ _METHODS = ("method", "object")
 
 def link(
     modules: Iterable[ModuleFacts],
-    asked: Asked = NOTHING_ASKED,
-    unread: Unread = NOTHING_UNREAD,
+    asked: RegionOptions = DEFAULT_REGIONS,
+    unread: UnanalysedModules = EVERYTHING_ANALYSED,
     bodies_of: BodiesOf = no_bodies,
     before: Project | None = None,
 ) -> Project:
@@ -55,16 +55,16 @@ class Project:
     def __init__(
         self,
         program: Program,
-        asked: Asked,
+        asked: RegionOptions,
         bodies_of: BodiesOf = no_bodies,
         before: Project | None = None,
     ) -> None:
         """``before`` is of the same program, before it took new facts of some files."""
         self.program = program
         self._asked = asked
-        usual = None if asked.every else Usual(program)
+        options = None if asked.every else OptionValues(program)
         # Whether a predicate can give a value does not depend on who calls what.
-        self._conditions = conditions = Proof(program, Calls(lambda _: ()), usual=usual)
+        self._conditions = conditions = Proof(program, CallSources(lambda _: ()), options=options)
         kept = before if before is not None and before._still_holds(asked, conditions) else None
 
         def possible(call: Call) -> bool:
@@ -75,19 +75,19 @@ class Project:
         )
         self._compiled.possible = possible
         compiled = self._compiled
-        calls = Calls(compiled.called_from, compiled.entered, compiled.calls_from_outside)
-        self._proof = Proof(program, calls, usual=usual)
+        calls = CallSources(compiled.called_from, compiled.entered, compiled.calls_from_outside)
+        self._proof = Proof(program, calls, options=options)
         self._loops: LoopRegions = (
             kept._loops
             if kept is not None and kept._loops.still_hold(program.replaced or (), bodies_of)
             else LoopRegions(program, self._compiled, bodies_of, asked)
         )
-        calls = Calls(self._loops.called_from, self._loops.starts)
-        self._loop_proof = Proof(program, calls, self._loops.returned, usual)
+        calls = CallSources(self._loops.called_from, self._loops.starts)
+        self._loop_proof = Proof(program, calls, self._loops.returned, options)
         self._made_untraced: frozenset[str] | None = None
         self._views: dict[str, ProjectView] = {}
 
-    def _still_holds(self, asked: Asked, conditions: Proof) -> bool:
+    def _still_holds(self, asked: RegionOptions, conditions: Proof) -> bool:
         """Whether regions start and end as they did, after the program took new facts: its
         ``conditions`` are those that calls stand under.
         """
@@ -237,7 +237,7 @@ def made_untraced(
     Given the functions in regions, those in between that are left out of them alone, and whether
     what events need holds.
     """
-    ends = GraphEnds(program)
+    ends = GraphBreaks(program)
     front = [made for name in left_out for made in _constructors(program, program.functions[name])]
     for name in functions:
         facts = program.functions[name]
@@ -263,7 +263,7 @@ def _constructors(program: Program, facts: FunctionFacts) -> Iterator[str]:
 
 
 def _gives_up(
-    program: Program, facts: FunctionFacts, all_hold: Callable[[Needs], bool], ends: GraphEnds
+    program: Program, facts: FunctionFacts, all_hold: Callable[[Needs], bool], ends: GraphBreaks
 ) -> bool:
     """Whether a break makes torch.compile give up on a function."""
     return any(

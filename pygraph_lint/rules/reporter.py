@@ -12,7 +12,7 @@ from pygraph_lint.analysis.domain.events import Event
 from pygraph_lint.analysis.interpreter.host_tensors import MADE
 from pygraph_lint.analysis.link import Project
 from pygraph_lint.analysis.program.facts import ModuleFacts, Sinks
-from pygraph_lint.analysis.regions.compiled import Asked
+from pygraph_lint.analysis.regions.compiled import RegionOptions
 from pygraph_lint.analysis.regions.receiver_names import is_of_loss
 from pygraph_lint.analysis.syntax.nodes import short
 from pygraph_lint.findings import Finding, Location, Region
@@ -49,9 +49,9 @@ class Options:
     closed: bool = False
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> RegionOptions:
         """The regions that the user names."""
-        return Asked(self.entry_points, self.regions == "all")
+        return RegionOptions(self.entry_points, self.regions == "all")
 
 
 def sinks(rules: dict[str, Rule]) -> Sinks:

@@ -8,7 +8,7 @@ from pygraph_lint.analysis.domain.events import Event
 from pygraph_lint.analysis.extract import extract, loop_bodies
 from pygraph_lint.analysis.link import Project, link
 from pygraph_lint.analysis.program.facts import FileLoops, ModuleFacts, Sinks
-from pygraph_lint.analysis.regions.compiled import NOTHING_ASKED, Asked
+from pygraph_lint.analysis.regions.compiled import DEFAULT_REGIONS, RegionOptions
 
 DEVICE = '\nDEVICE = "cuda"\n'
 SINKS = Sinks(
@@ -17,7 +17,7 @@ SINKS = Sinks(
 
 
 def project(
-    asked: Asked = NOTHING_ASKED, /, **files: str
+    asked: RegionOptions = DEFAULT_REGIONS, /, **files: str
 ) -> tuple[Project, dict[str, ModuleFacts]]:
     """Facts of modules given as ``a__b="source"`` (module ``a.b``), linked; each names a device, as
     the files of programs that wait for one do.
@@ -26,7 +26,7 @@ def project(
 
 
 def as_given(
-    asked: Asked = NOTHING_ASKED, /, **files: str
+    asked: RegionOptions = DEFAULT_REGIONS, /, **files: str
 ) -> tuple[Project, dict[str, ModuleFacts]]:
     """The same, of modules as they are."""
     texts = {name.replace("__", "."): textwrap.dedent(text) for name, text in files.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pygraph_lint.analysis.regions.compiled import Asked
+from pygraph_lint.analysis.regions.compiled import RegionOptions
 from tests.analysis.programs import confirmed, project
 
 LAYER = """
@@ -359,7 +359,7 @@ SOLVER = """
 """
 
 
-def regions_of(asked: Asked, **files: str) -> dict[str, tuple[str, bool]]:
+def regions_of(asked: RegionOptions, **files: str) -> dict[str, tuple[str, bool]]:
     """The functions in regions, with the first step of the call path."""
     linked, facts = project(asked, **files)
     found = {}
@@ -372,21 +372,21 @@ def regions_of(asked: Asked, **files: str) -> dict[str, tuple[str, bool]]:
 
 
 def test_a_comment_makes_a_region() -> None:
-    assert regions_of(Asked(), m=SOLVER) == {
+    assert regions_of(RegionOptions(), m=SOLVER) == {
         "m.named": ("m.named (marked as a region, m.py:8)", True)
     }
 
 
 def test_entry_points_are_compiled() -> None:
-    found = regions_of(Asked(("m.integrate", "m.Lo*")), m=SOLVER)
+    found = regions_of(RegionOptions(("m.integrate", "m.Lo*")), m=SOLVER)
     assert set(found) == {"m.named", "m.integrate", "m.Loss.__call__"}
     assert found["m.integrate"] == ("m.integrate (entry point m.integrate)", True)
-    linked, facts = project(Asked(("m.integrate",)), m=SOLVER)
+    linked, facts = project(RegionOptions(("m.integrate",)), m=SOLVER)
     assert [event.kind for event in confirmed(linked, facts["m"])] == ["branch.if", "sync.item"]
 
 
 def test_all_regions_are_functions_that_get_tensors() -> None:
-    found = regions_of(Asked(every=True), m=SOLVER)
+    found = regions_of(RegionOptions(every=True), m=SOLVER)
     assert set(found) == {"m.named", "m.integrate", "m.Loss.__call__"}
     assert not found["m.integrate"][1]
 
@@ -416,7 +416,9 @@ AROUND = """
 
 
 def test_what_a_program_does_around_compiled_code_is_no_region() -> None:
-    found = regions_of(Asked(every=True), m=AROUND, tests__helper=SOLVER, pkg__dataset__turn=SOLVER)
+    found = regions_of(
+        RegionOptions(every=True), m=AROUND, tests__helper=SOLVER, pkg__dataset__turn=SOLVER
+    )
     assert set(found) == {"m.scaled", "tests.helper.named", "pkg.dataset.turn.named"}
 
 
@@ -431,10 +433,10 @@ def test_what_torch_compile_is_given() -> None:
     """
     for given in ("GPT()", "model.make()"):
         main = f"import torch, model\nfrom model import GPT\ncompiled = torch.compile({given})"
-        found = regions_of(Asked(), model=model, main=main)
+        found = regions_of(RegionOptions(), model=model, main=main)
         assert found["model.GPT.forward"][1], given
     off = "import torch\n@torch.compile(disable=True)\ndef f(x: torch.Tensor):\n    return x.item()"
-    assert regions_of(Asked(), m=off) == {}
+    assert regions_of(RegionOptions(), m=off) == {}
 
 
 def test_subclasses_say_what_an_abstract_method_returns() -> None:

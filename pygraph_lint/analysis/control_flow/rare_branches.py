@@ -20,7 +20,7 @@ def begins_with_warning(body: Sequence[ast.stmt]) -> bool:
     return first is not None and _WARNS.search(last_part(first.func)) is not None
 
 
-def only_tells(body: Sequence[ast.stmt]) -> bool:
+def only_reports(body: Sequence[ast.stmt]) -> bool:
     """Whether a block does nothing but print, log or warn."""
     return bool(body) and all(_tells(each) for each in body)
 
@@ -49,12 +49,12 @@ STEP = r"(\w+_)?(step|iter|itr|iteration|batch_(i|idx|index|id|nb))"
 _COUNTER = re.compile(rf"({STEP}|(\w+_)?epoch)s?")
 
 
-def is_unusual(test: ast.expr, holds: bool) -> bool:
+def is_rare_outcome(test: ast.expr, holds: bool) -> bool:
     """Whether a condition comes out so on few calls."""
     test, holds = without_not(test, holds)
     if isinstance(test, ast.BoolOp):
         joined = isinstance(test.op, ast.And) is holds
-        return joined and any(is_unusual(each, holds) for each in test.values)
+        return joined and any(is_rare_outcome(each, holds) for each in test.values)
     if isinstance(test, ast.Constant):
         return bool(test.value) is not holds
     if _is_remainder(test):  # `if step % n: return`

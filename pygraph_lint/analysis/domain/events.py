@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pygraph_lint.analysis.syntax.literal_tests import Tested
+from pygraph_lint.analysis.syntax.literal_tests import ParameterTest
 from pygraph_lint.analysis.syntax.spans import Span
 
 
@@ -42,7 +42,7 @@ class Need(NamedTuple):
     name: str
     choices: tuple[tuple[Need, ...], ...] = ()
     site: str = ""
-    tests: tuple[Tested, ...] = ()
+    tests: tuple[ParameterTest, ...] = ()
 
 
 Needs = tuple[Need, ...]

@@ -10,8 +10,8 @@ from typing import Any
 
 from pygraph_lint.analysis.control_flow.rare_branches import (
     begins_with_warning,
-    is_unusual,
-    only_tells,
+    is_rare_outcome,
+    only_reports,
 )
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
@@ -25,13 +25,9 @@ from pygraph_lint.analysis.interpreter.conditions import (
     narrow,
     narrowed_by_class,
     only_if,
-    tests_broken,
-    tests_empty,
-    tests_half,
-    tests_host,
     truth,
 )
-from pygraph_lint.analysis.interpreter.correlated_branches import remember
+from pygraph_lint.analysis.interpreter.correlated_branches import remember_arms
 from pygraph_lint.analysis.interpreter.lazy_initialization import (
     is_before_set_up,
     missing_or_small,
@@ -39,6 +35,12 @@ from pygraph_lint.analysis.interpreter.lazy_initialization import (
     sets_up_below,
 )
 from pygraph_lint.analysis.interpreter.state import State
+from pygraph_lint.analysis.interpreter.tensor_conditions import (
+    asks_for_empty,
+    asks_for_half_precision,
+    asks_for_host,
+    asks_for_non_finite,
+)
 from pygraph_lint.analysis.interpreter.transfer.containers import entry
 from pygraph_lint.analysis.program.facts import FunctionFacts, Root
 from pygraph_lint.analysis.syntax.literal_tests import asks_for_none
@@ -89,7 +91,7 @@ def exec_if(state: State, node: ast.If) -> bool:
     needs = (asked(state.guards, guards[outcome]) for outcome in (True, False))
     arms = _arms(then, state.env, *needs)
     state.env = join_environments(*arms)
-    remember(state, node, *arms)
+    remember_arms(state, node, *arms)
     return False
 
 
@@ -99,7 +101,7 @@ def _arm_guards(state: State, node: ast.If, outcome: bool) -> Needs:
     small = missing_or_small(node.test, True) if outcome else None
     fills = small is not None and runs_once(state, node, small)
     fills = fills or is_before_set_up(state, node.test, outcome)
-    return (*guards, EVERY) if fills or is_unusual(node.test, outcome) else guards
+    return (*guards, EVERY) if fills or is_rare_outcome(node.test, outcome) else guards
 
 
 def _arms(
@@ -125,10 +127,10 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     if not body:
         state.guards = saved_guards
         return False
-    broken = tests_broken(state, node.test, outcome)
+    broken = asks_for_non_finite(state, node.test, outcome)
     rare = broken or _is_rare(state, node, outcome)
-    half = outcome and tests_half(state, node.test)
-    host = tests_host(state, node.test, outcome)
+    half = outcome and asks_for_half_precision(state, node.test)
+    host = asks_for_host(state, node.test, outcome)
     odd = host or broken
     state.quiet += rare
     state.half += half
@@ -153,7 +155,7 @@ def _is_rare(state: State, node: ast.If, outcome: bool) -> bool:
     body = node.body if outcome else node.orelse
     return (
         isinstance(body[-1], ast.Raise)
-        or tests_empty(state, node.test, outcome)
+        or asks_for_empty(state, node.test, outcome)
         or _is_without_device(state, node, outcome)
         or _is_for_watching(node.test, outcome)
         or _only_tells(state, node, outcome)
@@ -179,7 +181,7 @@ def _only_tells(state: State, node: ast.If, outcome: bool) -> bool:
     """
     body = node.body if outcome else node.orelse
     tells = begins_with_warning(body) or (
-        only_tells(body) and not tests_broken(state, node.test, not outcome)
+        only_reports(body) and not asks_for_non_finite(state, node.test, not outcome)
     )
     return tells and _reads_tensor(state, node.test)
 

@@ -15,21 +15,28 @@ from pygraph_lint.analysis.domain.class_tests import (
 from pygraph_lint.analysis.domain.events import EVERY, NEVER, Need, Needs
 from pygraph_lint.analysis.domain.symbols import as_tensor
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.interpreter.correlated_branches import told_apart
+from pygraph_lint.analysis.interpreter.correlated_branches import narrowed_by_earlier_branch
 from pygraph_lint.analysis.interpreter.state import State
+from pygraph_lint.analysis.interpreter.tensor_conditions import (
+    asks_for_half_precision,
+    without_elements,
+)
 from pygraph_lint.analysis.interpreter.transfer.numpy_functions import decides
-from pygraph_lint.analysis.syntax.literal_tests import How, Test, Tested, asks_for_none, comparison
+from pygraph_lint.analysis.syntax.literal_tests import (
+    LiteralTest,
+    ParameterTest,
+    TestKind,
+    asks_for_none,
+    comparison,
+)
 from pygraph_lint.analysis.syntax.nodes import (
     compared,
     dotted,
     is_zero,
-    receiver,
     source_of,
     span_of,
     without_not,
 )
-
-_HALF = frozenset(("torch.float16", "torch.half"))
 
 
 def truth(state: State, node: ast.expr, kind: str) -> bool | None:
@@ -79,8 +86,8 @@ def truth_of_all(state: State, node: ast.BoolOp, kind: str) -> bool | None:
             break
         guard(state, operand, conjunction)
         saved += narrow(state, operand, conjunction)
-        halves += conjunction and tests_half(state, operand)
-        state.half += conjunction and tests_half(state, operand)
+        halves += conjunction and asks_for_half_precision(state, operand)
+        state.half += conjunction and asks_for_half_precision(state, operand)
     state.half -= halves
     state.guards = saved_guards
     state.restore(saved)
@@ -128,85 +135,10 @@ def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
         # The bare truth of what comes from elsewhere is mostly that of a flag, or of an object.
         state.guards = (*state.guards, EVERY)
     if value.kinds & v.TENSOR:
-        _guard_value(state, node, Test(How.NONE), False)  # None has no value to wait for
+        # None has no value to wait for.
+        _guard_value(state, node, LiteralTest(TestKind.NONE), False)
     state.event(kind, span_of(place), source_of(place), value, **notes)
     state.guards = before
-
-
-def tests_half(state: State, node: ast.expr) -> bool:
-    """Whether a condition is ``x.dtype == torch.float16``: what follows only happens in half
-    precision.
-    """
-    left, operator, right = compared(node) or (node, None, node)
-    equal = isinstance(operator, ast.Eq)
-    return equal and any(state.qualified(each) in _HALF for each in (left, right) if dotted(each))
-
-
-def tests_host(state: State, node: ast.expr, outcome: bool) -> bool:
-    """Whether a condition comes out so for tensors of the host: ``not x.is_cuda``,
-    ``x.device.type == "cpu"``.
-    """
-    node, outcome = without_not(node, outcome)
-    if isinstance(node, ast.Attribute) and node.attr in ("is_cuda", "is_cpu"):
-        return outcome == (node.attr == "is_cpu") and state.ev_quiet(node.value).is_tensor
-    parts = compared(node) if comparison(node) is not None else None
-    if parts is None:
-        return False
-    left, operator, right = parts
-    if not isinstance(right, ast.Constant) or right.value not in ("cpu", "cuda"):
-        return False
-    if not isinstance(operator, ast.Eq):
-        outcome = not outcome
-    kind = isinstance(left, ast.Attribute) and left.attr == "type"
-    return kind and outcome == (right.value == "cpu") and _is_device(state, left)
-
-
-def tests_broken(state: State, node: ast.expr, outcome: bool) -> bool:
-    """Whether a condition comes out so for a tensor with NaN or infinite numbers."""
-    node, outcome = without_not(node, outcome)
-    if isinstance(node, ast.BoolOp):
-        return outcome and all(tests_broken(state, each, True) for each in node.values)
-    value = state.ev_quiet(node) if state.may_ask_if_finite else v.UNKNOWN_VALUE
-    if not value.is_tensor or not value.flags & v.FINITE:
-        return False
-    return outcome is not ("isfinite" in ast.unparse(node))
-
-
-def _is_device(state: State, node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and bool(state.ev_quiet(node.value).kinds & v.DEVICE)
-
-
-def tests_empty(state: State, node: ast.expr, outcome: bool) -> bool:
-    """Whether a condition comes out so for a tensor without elements, ``x.numel() == 0``, or for a
-    list that the function fills itself.
-    """
-    node, outcome = without_not(node, outcome)
-    held = _without_elements(state, node, outcome)
-    if isinstance(held, ast.Name) and held.id not in state.passed:
-        return True
-    parts = compared(node)
-    if parts is not None:
-        left, operator, right = parts
-        if not is_zero(right) or not isinstance(operator, (ast.Eq, ast.NotEq, ast.Gt)):
-            return False
-        return outcome == isinstance(operator, ast.Eq) and _counts(state, left)
-    return not outcome and _counts(state, node)
-
-
-def _counts(state: State, node: ast.expr) -> bool:
-    """Whether an expression is a number of elements of a tensor."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        return _counts(state, node.left) or _counts(state, node.right)
-    if isinstance(node, ast.Name):
-        return bool(state.env.get(node.id, v.UNKNOWN_VALUE).flags & v.SIZE)
-    counted: ast.expr | None = None
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute):
-        counted = node.value.value if node.value.attr == "shape" else None
-    elif isinstance(node, ast.Call) and state.qualified(node.func) == "builtins.len" and node.args:
-        counted = node.args[0]
-    else:
-        counted = receiver(node, ("numel", "nelement", "size"))
-    return counted is not None and state.ev_quiet(counted).is_tensor
 
 
 def guard(state: State, node: ast.expr, outcome: bool) -> None:
@@ -235,7 +167,7 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
     name = state.qualified(node.func)
     of_none = state.module.asks_for_none(name or "")
     if of_none is not None and len(node.args) == 1:  # `exists(x)`
-        _guard_value(state, node.args[0], Test(How.NONE), outcome == of_none)
+        _guard_value(state, node.args[0], LiteralTest(TestKind.NONE), outcome == of_none)
     if name is None or name.startswith(("torch.", "builtins.")):
         return
     if of_none is None and len(node.args) == 1:
@@ -249,7 +181,7 @@ def _guard_said(state: State, function: str, node: ast.expr, outcome: bool) -> N
     before, said = state.guards, []
     for of_none in (True, False):
         state.guards = ()
-        _guard_value(state, node, Test(How.NONE), outcome == of_none)
+        _guard_value(state, node, LiteralTest(TestKind.NONE), outcome == of_none)
         said.append(state.guards)
     state.guards = (*before, Need("says", function, "", tuple(said))) if any(said) else before
 
@@ -265,7 +197,7 @@ def _is_left_out(state: State, node: ast.expr) -> bool:
     return (getattr(left, "id", ""), v.NONE_VALUE) in state.function.defaults
 
 
-def _guard_value(state: State, node: ast.expr, test: Test, outcome: bool) -> None:
+def _guard_value(state: State, node: ast.expr, test: LiteralTest, outcome: bool) -> None:
     """Remember that what follows runs only if a test of a parameter, or of an attribute that may
     keep one, can come out so.
     """
@@ -274,14 +206,17 @@ def _guard_value(state: State, node: ast.expr, test: Test, outcome: bool) -> Non
     if isinstance(node, ast.Attribute):
         owner = state.owner if state.is_option(node) else _class_of(state, node.value)
         if owner or _is_of_settings(state, node):
-            tests = (Tested(node.attr, test, outcome),)
+            tests = (ParameterTest(node.attr, test, outcome),)
             state.guards = (*state.guards, Need("set", owner, "", tests=tests))
         return
     name = _parameter(state, node)
     if not name:
         return
     before = [need for need in state.guards if need.kind == "may"]
-    all_tests = (*(each for need in before for each in need.tests), Tested(name, test, outcome))
+    all_tests = (
+        *(each for need in before for each in need.tests),
+        ParameterTest(name, test, outcome),
+    )
     others = tuple(need for need in state.guards if need.kind != "may")
     state.guards = (*others, Need("may", state.function.name, "", tests=all_tests))
 
@@ -305,7 +240,7 @@ def _class_of(state: State, node: ast.expr) -> str:
 
 def guard_other_than_tensor(state: State, node: ast.expr) -> None:
     """Remember that what follows only matters if a call passes something else than a tensor."""
-    _guard_value(state, node, Test(How.KIND, (), v.TENSOR), False)
+    _guard_value(state, node, LiteralTest(TestKind.KIND, (), v.TENSOR), False)
 
 
 def guarded(state: State, node: ast.expr, outcome: bool) -> Needs:
@@ -348,7 +283,7 @@ def _guard_kind(state: State, node: ast.expr, kinds: int, outcome: bool) -> None
     """
     if outcome and kinds == v.NUMPY and state.ev_quiet(node).kinds != v.NUMPY:
         state.guards = (*state.guards, NEVER)
-    _guard_value(state, node, Test(How.KIND, (), kinds), outcome)
+    _guard_value(state, node, LiteralTest(TestKind.KIND, (), kinds), outcome)
 
 
 def _is_of_calls(need: Need) -> bool:
@@ -375,7 +310,7 @@ def narrow(state: State, node: ast.expr, outcome: bool) -> list[tuple[str, Value
             for operand in node.values:
                 saved += narrow(state, operand, outcome)
         return saved
-    told = told_apart(state, node, outcome)
+    told = narrowed_by_earlier_branch(state, node, outcome)
     name, value = narrowed(state, node, outcome)
     if name is not None and value is not None:
         told.append((name, value))
@@ -408,7 +343,7 @@ def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, V
         of, cls, positive = exact
         value = narrowed_by_class(state, state.ev_quiet(of), cls, outcome == positive)
         return state.place(of), value
-    held = _without_elements(state, node, outcome)
+    held = without_elements(state, node, outcome)
     if held is not None:
         return state.place(held), state.ev_quiet(held)._replace(items=(), item=None, keys=None)
     of_none = asks_for_none(node)
@@ -438,23 +373,6 @@ def _of_elements(
     if not outcome or kinds[1] & v.TENSOR or value.kinds != v.SEQUENCE:
         return None, None
     return first.value, value._replace(items=None, item=Value(kinds[1]), keys=None)
-
-
-def _without_elements(state: State, node: ast.expr, outcome: bool) -> ast.expr | None:
-    """The list or tuple that has no elements where a test came out so: ``len(xs) > 0``, ``xs``."""
-    held, parts = node, compared(node)
-    if parts is not None:
-        call, operator, right = parts
-        if not is_zero(right) or not isinstance(operator, (ast.Gt, ast.NotEq, ast.Eq)):
-            return None
-        if not isinstance(call, ast.Call) or len(call.args) != 1:
-            return None
-        if state.qualified(call.func) != "builtins.len":
-            return None
-        held, outcome = call.args[0], outcome != isinstance(operator, ast.Eq)
-    if outcome or not isinstance(held, (ast.Name, ast.Attribute)):
-        return None
-    return held if state.ev_quiet(held).kinds == v.SEQUENCE else None
 
 
 def _is_of_tensors(name: ast.expr) -> bool:

@@ -12,13 +12,13 @@ import ast
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interpreter.state import Environment, Fact, Split, State
-from pygraph_lint.analysis.syntax.literal_tests import How, Test, comparison
+from pygraph_lint.analysis.syntax.literal_tests import LiteralTest, TestKind, comparison
 from pygraph_lint.analysis.syntax.nodes import dotted, walk, without_not
 
-_TRUE = Test(How.TRUE)
+_TRUE = LiteralTest(TestKind.TRUE)
 
 
-def remember(state: State, node: ast.If, then: Environment, other: Environment) -> None:
+def remember_arms(state: State, node: ast.If, then: Environment, other: Environment) -> None:
     """Keep what the arms of an if statement left behind, where that differs in kind."""
     names = [
         name
@@ -34,7 +34,9 @@ def remember(state: State, node: ast.If, then: Environment, other: Environment) 
         state.splits[name] = Split(state.env[name], (then[name], other[name]), facts)
 
 
-def told_apart(state: State, node: ast.expr, outcome: bool) -> list[tuple[str, Value]]:
+def narrowed_by_earlier_branch(
+    state: State, node: ast.expr, outcome: bool
+) -> list[tuple[str, Value]]:
     """The variables of which a test that came out as ``outcome`` says which arm has run."""
     if not state.splits:
         return []
@@ -62,7 +64,7 @@ def _facts(state: State, node: ast.expr, outcome: bool) -> list[Fact]:
     if not name:
         return []
     outcome = outcome == positive
-    if test.how is How.ONE_OF and len(test.among) == 1 and type(test.among[0]) is bool:
+    if test.how is TestKind.ONE_OF and len(test.among) == 1 and type(test.among[0]) is bool:
         return [Fact(name, _TRUE, outcome == test.among[0], state.env.get(name))]
     return [Fact(name, test, outcome, state.env.get(name))]
 
@@ -81,7 +83,7 @@ def _contradicts(one: Fact, other: Fact) -> bool:
     if one.test == other.test:
         return one.outcome != other.outcome
     hows = {one.test.how, other.test.how}
-    return one.outcome and other.outcome and hows == {How.NONE, How.TRUE}
+    return one.outcome and other.outcome and hows == {TestKind.NONE, TestKind.TRUE}
 
 
 def _stored(node: ast.If) -> set[str]:

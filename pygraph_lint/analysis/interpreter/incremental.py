@@ -16,14 +16,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from pygraph_lint.analysis.domain.events import Event
-from pygraph_lint.analysis.program.dependencies import Step, Watch, watching
+from pygraph_lint.analysis.program.dependencies import DependencyTracker, Step, tracking
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
 from pygraph_lint.analysis.program.module import Definition, Module
 from pygraph_lint.analysis.program.names import FunctionNode
 from pygraph_lint.analysis.syntax.nodes import first_line
 from pygraph_lint.analysis.syntax.spans import Span
 
-WatchedModule = watching(Module)
+TrackedModule = tracking(Module)
 _PlacedT = TypeVar("_PlacedT", Event, Call)
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 _SAYS_NOTHING = re.compile(r"\s*(#|$)")
@@ -37,7 +37,7 @@ class _Run(NamedTuple):
     facts: FunctionFacts
 
 
-class KeptRuns:
+class ReusableRuns:
     """The runs of the functions of one file, from text to text."""
 
     def __init__(self) -> None:
@@ -87,13 +87,13 @@ class KeptRuns:
                 return
             given = kept.steps[:count]
             module.done.discard(name)
-        outer, watch = module.watch, Watch(given)
-        module.watch = watch
+        outer, tracker = module.tracker, DependencyTracker(given)
+        module.tracker = tracker
         fresh()
-        module.watch = outer
+        module.tracker = outer
         made = module.facts.functions.get(name)
-        if made is not None and watch.repeatable:
-            self._runs[name] = _Run(self._texts[name], watch.steps, made)
+        if made is not None and tracker.repeatable:
+            self._runs[name] = _Run(self._texts[name], tracker.steps, made)
         else:
             self._runs.pop(name, None)
 

@@ -26,7 +26,7 @@ def is_of_tensors(method: str, call: ast.Call) -> bool:
     return method in ops.CERTAIN_METHODS or (plain and method in ops.CERTAIN_OF_NUMBERS)
 
 
-class LaterUses:
+class TensorUses:
     """The uses of a function's variables that only tensors have, in the order of the text.
 
     ``resolve`` is not kept: it belongs to the run that holds this, and no collector runs meanwhile.

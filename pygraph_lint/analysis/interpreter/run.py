@@ -14,11 +14,15 @@ from pygraph_lint.analysis.interpreter import branches, displays, operators, sta
 from pygraph_lint.analysis.interpreter.attributes import eval_attribute, eval_constant, eval_name
 from pygraph_lint.analysis.interpreter.calls import eval_call
 from pygraph_lint.analysis.interpreter.host_tensors import note_uses
-from pygraph_lint.analysis.interpreter.incremental import KeptRuns
+from pygraph_lint.analysis.interpreter.incremental import ReusableRuns
 from pygraph_lint.analysis.interpreter.state import Environment, Handlers, State
 from pygraph_lint.analysis.program.annotations import annotated
 from pygraph_lint.analysis.program.facts import FunctionFacts, Root
-from pygraph_lint.analysis.program.memoisation import gets_modules, is_memoised, keeps_answer
+from pygraph_lint.analysis.program.memoisation import (
+    is_cached,
+    is_cached_without_parameters,
+    takes_only_modules,
+)
 from pygraph_lint.analysis.program.module import Module
 from pygraph_lint.analysis.program.names import FunctionNode
 from pygraph_lint.analysis.program.parameters import (
@@ -32,7 +36,7 @@ _MAX_DEMANDS = 8
 _IMPORT_LEVEL = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
-def run_module(module: Module, has_roots: bool, kept: KeptRuns | None = None) -> None:
+def run_module(module: Module, has_roots: bool, kept: ReusableRuns | None = None) -> None:
     """Run every function of a module abstractly, constructors first: they say what objects hold.
 
     ``has_roots`` is whether the module's own statements, where scripts compile and capture, are
@@ -43,7 +47,7 @@ def run_module(module: Module, has_roots: bool, kept: KeptRuns | None = None) ->
 
 
 def runs_of(
-    module: Module, has_roots: bool, handlers: Handlers, kept: KeptRuns | None = None
+    module: Module, has_roots: bool, handlers: Handlers, kept: ReusableRuns | None = None
 ) -> Iterator[None]:
     """The same step by step: one function is run at each, and those that it asks for."""
 
@@ -118,12 +122,14 @@ def run_function(
     facts.named_only = tuple(argument.arg for argument in node.args.kwonlyargs)
     _read_decorators(module, node, facts)
     facts.asks_for_none = module.asks_for_none(name)
-    facts.keeps_answer = not owner and keeps_answer(node, module.names)
-    facts.memoised = module.may_cache and is_memoised(
+    facts.is_cached_without_parameters = not owner and is_cached_without_parameters(
+        node, module.names
+    )
+    facts.memoised = module.may_cache and is_cached(
         node, module.class_nodes.get(owner), module.names
     )
     body = module.body(node)
-    facts.of_modules = bound and gets_modules(node, body, module.may_have)
+    facts.of_modules = bound and takes_only_modules(node, body, module.may_have)
     ordered = [*node.args.posonlyargs, *node.args.args]
     self_name = ordered[0].arg if bound and ordered else ""
     env = dict(closure or {})

@@ -15,7 +15,7 @@ from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.events import EVERY, KEYWORDS, Event, Need, away
 from pygraph_lint.analysis.domain.symbols import as_argument, constant
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.interpreter.inference_from_uses import LaterUses
+from pygraph_lint.analysis.interpreter.inference_from_uses import TensorUses
 from pygraph_lint.analysis.program.constructor_options import (
     bound_attributes,
     default_of_key,
@@ -23,7 +23,7 @@ from pygraph_lint.analysis.program.constructor_options import (
 )
 from pygraph_lint.analysis.program.facts import KEYWORDED, OF_MAPPING, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.program.module import Module
-from pygraph_lint.analysis.syntax.literal_tests import Test
+from pygraph_lint.analysis.syntax.literal_tests import LiteralTest
 from pygraph_lint.analysis.syntax.nodes import Body, came_out, root_and_path, span_of, walk
 from pygraph_lint.analysis.syntax.spans import Span
 
@@ -95,7 +95,7 @@ class Fact(NamedTuple):
     """How a test of a name or of an attribute came out; ``held`` is what was known of the name."""
 
     name: str
-    test: Test
+    test: LiteralTest
     outcome: bool
     held: Value | None
 
@@ -163,7 +163,7 @@ class State:
         self.splits: dict[str, Split] = {}  # variables that an if statement left in two kinds
         self.passed: Environment = {}  # what the parameters hold at the start
         self.body = Body(())
-        self._later: LaterUses | None = None
+        self._later: TensorUses | None = None
 
     @cached_property
     def may_ask_if_finite(self) -> bool:
@@ -378,7 +378,7 @@ class State:
     def used_later(self, name: str, line: int) -> str:
         """Why a variable that is bound on ``line`` can only be bound to a tensor, by its uses."""
         if self._later is None:
-            self._later = LaterUses(self.body.own, self.qualified)
+            self._later = TensorUses(self.body.own, self.qualified)
         return self._later.tensor(name, line)
 
     def restore(self, saved: list[tuple[str, Value | None]]) -> None:

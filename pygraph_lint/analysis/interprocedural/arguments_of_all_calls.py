@@ -7,20 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.events import Need
 from pygraph_lint.analysis.loops.calls import OF_LOADER
-from pygraph_lint.analysis.program.argument_values import handed_on, leaves_out, passed
+from pygraph_lint.analysis.program.argument_values import forwarded_parameter, omits, passed
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
 
 Functions = Mapping[str, FunctionFacts]
 Callers = Callable[[str], Sequence[Call]]
 
 
-def some_omits(functions: Functions, callers: Callers, need: Need) -> bool:
+def is_omitted(functions: Functions, callers: Callers, need: Need) -> bool:
     """Whether some call of a function passes nothing for a parameter."""
     facts = functions.get(need.owner)
-    return any(leaves_out(facts, need.name, call) for call in callers(need.owner))
+    return any(omits(facts, need.name, call) for call in callers(need.owner))
 
 
-def all_on_host(
+def always_on_host(
     functions: Functions, callers: Callers, need: Need, seen: frozenset[Need] = frozenset()
 ) -> bool:
     """Whether every call of a function passes a tensor of the host for a parameter, as it comes of
@@ -36,7 +36,7 @@ def all_on_host(
         sure = value.device == v.ON_HOST and value.why != OF_LOADER.why and not value.needs
         if value.kinds == v.TENSOR and sure:
             continue
-        given = handed_on(value)
-        if given is None or not all_on_host(functions, callers, given, seen | {need}):
+        given = forwarded_parameter(value)
+        if given is None or not always_on_host(functions, callers, given, seen | {need}):
             return False
     return True

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.program.argument_values import objects_of, passed
+from pygraph_lint.analysis.program.argument_values import classes_passed, passed
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
 from pygraph_lint.analysis.program.program import Program
 
@@ -39,7 +39,7 @@ def methods_of_passed(program: Program, held: str, method: str) -> Sequence[str]
         return ()
     made = program.constructions.get(maker.name, ())
     given = (passed(maker, need.name, call) for call in made)
-    owners = (program.class_named(each) for one in given for each in objects_of(one))
+    owners = (program.class_named(each) for one in given for each in classes_passed(one))
     found = (program.method(each, method) for each in owners if each is not None)
     return tuple(dict.fromkeys(each for each in found if each is not None))
 

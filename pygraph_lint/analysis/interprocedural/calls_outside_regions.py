@@ -17,7 +17,7 @@ CALLING = ("function", "method", "object", "instance", "result")  # calls of wha
 _MAKES = ("__init__", "__post_init__")
 
 
-class OutsideCalls:
+class CallsOutsideRegions:
     """The calls of some functions."""
 
     def __init__(self, program: Program, functions: Iterable[FunctionFacts]) -> None:

@@ -11,17 +11,17 @@ from typing import NamedTuple, Protocol
 from pygraph_lint.analysis.domain.events import CONDITIONS, Need
 from pygraph_lint.analysis.domain.region import RegionKind
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.interprocedural.option_values import Usual
+from pygraph_lint.analysis.interprocedural.option_values import OptionValues
 from pygraph_lint.analysis.program.argument_values import may_leave_out, may_pass
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
 from pygraph_lint.analysis.program.program import Program
-from pygraph_lint.analysis.syntax.literal_tests import Tested
+from pygraph_lint.analysis.syntax.literal_tests import ParameterTest
 
 _MAX_PLACES = 300  # that are looked at for one path
 _MAX_CHOICES = 8  # of tests, one of which has to come out so
 
 
-class Calls(NamedTuple):
+class CallSources(NamedTuple):
     """What may call the functions of a project.
 
     ``called_from`` are the calls, by function, each with the function that makes it; ``entered``
@@ -34,7 +34,7 @@ class Calls(NamedTuple):
     outside: Callable[[str], Sequence[Call]] = lambda _: ()
 
 
-class Proving(Protocol):
+class Prover(Protocol):
     """Says what holds."""
 
     def holds(self, need: Need) -> bool:
@@ -52,23 +52,25 @@ class _Place(NamedTuple):
     """A function, and tests of its parameters that have to come out so."""
 
     function: str
-    tests: tuple[Tested, ...]
+    tests: tuple[ParameterTest, ...]
 
 
 CallPath = tuple[tuple[str, Call | None], ...]
 """Functions, each with the call that leads to it: none for the first one."""
 
 
-class CallPaths:
-    """Finds call paths, for a ``proof``, which has them. ``usual`` decides what options are;
+class FeasiblePaths:
+    """Finds call paths, for a ``proof``, which has them. ``options`` decides what options are;
     without it they may be anything, a call is made wherever it stands, and each test is asked for
     alone.
     """
 
-    def __init__(self, program: Program, calls: Calls, usual: Usual | None, proof: Proving) -> None:
+    def __init__(
+        self, program: Program, calls: CallSources, options: OptionValues | None, proof: Prover
+    ) -> None:
         self.program = program
         self.calls = calls
-        self.usual = usual
+        self.options = options
         self.proof = proof
         self._callers: dict[str, Sequence[Call]] = {}
         self._paths: dict[_Place, CallPath | None] = {}
@@ -81,7 +83,7 @@ class CallPaths:
         if known is None:
             found = self.calls.called_from(function)
             known = self._callers[function] = [call for _, call in found]  # until that is known
-            if self.usual is not None:
+            if self.options is not None:
                 known = [call for caller, call in found if self._happens(caller, call)]
                 self._callers[function] = known
         return known
@@ -111,7 +113,7 @@ class CallPaths:
         calls = self.calls.called_from(need.owner)
         if call is not None:
             calls = ((need.site.rpartition("@")[0], call),)
-        if self.usual is None:
+        if self.options is None:
             begins = call is None and need.owner in self.calls.entered
             passing = (bool(self._asked(facts, need.tests, *each)) for each in calls)
             return begins or not calls or any(passing)
@@ -156,20 +158,20 @@ class CallPaths:
             yield from ((before, call) for before in found)
 
     def _asked(
-        self, facts: FunctionFacts, tests: tuple[Tested, ...], caller: str, call: Call
-    ) -> list[tuple[Tested, ...]]:
+        self, facts: FunctionFacts, tests: tuple[ParameterTest, ...], caller: str, call: Call
+    ) -> list[tuple[ParameterTest, ...]]:
         """What has to be of the caller's parameters, one of these; none where the call excludes
         the tests.
         """
-        handed: tuple[Tested, ...] = ()
-        if self.usual is not None and not all(
+        handed: tuple[ParameterTest, ...] = ()
+        if self.options is not None and not all(
             self.proof.holds(need) for need in call.needs if need.kind in CONDITIONS
         ):
             return []
 
         def holds(need: Need) -> bool:
             nonlocal handed
-            if self.usual is None or need.kind != "may" or need.owner != caller:
+            if self.options is None or need.kind != "may" or need.owner != caller:
                 return self.proof.holds(need)
             handed += need.tests
             return True
@@ -177,23 +179,23 @@ class CallPaths:
         is_tensor = None if self.proof.of_loops else self.proof.is_tensor
         if not may_pass(facts, call, tests, is_tensor, holds):
             return []
-        own = _tests_of(caller, call.needs) if self.usual is not None else [()]
+        own = _tests_of(caller, call.needs) if self.options is not None else [()]
         return [tuple(dict.fromkeys((*each, *handed))) for each in own]
 
     def _may_begin(self, place: _Place) -> bool:
         """Whether tests of parameters may come out so where a region begins."""
         function, tests = place
         facts, calls = self.program.functions.get(function), self.calls.called_from(function)
-        kind, usual = self.calls.entered.get(function), self.usual
-        if facts is None or usual is None or not tests:
+        kind, options = self.calls.entered.get(function), self.options
+        if facts is None or options is None or not tests:
             return kind is not None or not calls
         if kind is None:
             made = function.endswith(".__init__")
-            return not calls and (not made or all(usual.passed(function, each) for each in tests))
+            return not calls and (not made or all(options.passed(function, each) for each in tests))
         if kind is not RegionKind.MODEL:
             return True
         outside = self.calls.outside(function)
-        others = [each for each in tests if not usual.named(each)]
+        others = [each for each in tests if not options.named(each)]
         if not calls and not outside:
             return may_leave_out(facts, others)
         return not others or any(
@@ -201,11 +203,11 @@ class CallPaths:
         )
 
 
-def _tests_of(function: str, needs: Iterable[Need]) -> list[tuple[Tested, ...]]:
+def _tests_of(function: str, needs: Iterable[Need]) -> list[tuple[ParameterTest, ...]]:
     """The tests of a function's parameters among the conditions of a line or a call in it: all of
     one of these have to come out so.
     """
-    found: list[tuple[Tested, ...]] = [()]
+    found: list[tuple[ParameterTest, ...]] = [()]
     for need in needs:
         if need.kind == "may" and need.owner == function:
             found = [(*each, *need.tests) for each in found]

@@ -28,7 +28,7 @@ _DECIDING = frozenset(
 )
 
 
-class PassedOn:
+class ForwardedParameters:
     """Which parameters that nothing in their function explains are tensors to who gets them."""
 
     def __init__(self, program: Program) -> None:
@@ -113,7 +113,7 @@ def _is(value: Value, function: str, parameter: str) -> bool:
     return need is not None and (need.kind, need.owner, need.name) == ("param", function, parameter)
 
 
-def computes(facts: FunctionFacts, parameter: str) -> bool:
+def is_called_for_tensors(facts: FunctionFacts, parameter: str) -> bool:
     """Whether a parameter is a function that is integrated, minimised, ... and so gives tensors."""
     words = parameter.lower().split("_")
     made = facts.name.endswith(".__init__") and not _COMPUTING.isdisjoint(words)

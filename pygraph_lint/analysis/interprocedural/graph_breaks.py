@@ -36,7 +36,7 @@ def _breaks(event: Event) -> bool:
     return named or event.kind in BREAKING_EVENTS
 
 
-class GraphEnds:
+class GraphBreaks:
     """Whether the graph ends in a method of an object. Each answer is worked out once."""
 
     def __init__(self, program: Program) -> None:
@@ -102,7 +102,7 @@ def cached_function_breaks(
     """
     start = program.symbol(name) or ""
     facts = program.functions.get(start)
-    if facts is None or not facts.keeps_answer:
+    if facts is None or not facts.is_cached_without_parameters:
         return False
     seen, front = {start}, [start]
     while front:

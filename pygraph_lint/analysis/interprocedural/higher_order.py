@@ -16,7 +16,7 @@ from pygraph_lint.analysis.program.facts import Call
 from pygraph_lint.analysis.program.program import Program
 
 
-class PassedFunctions:
+class FunctionArguments:
     """The functions of the project that its calls pass."""
 
     def __init__(self, program: Program) -> None:

@@ -10,19 +10,19 @@ from functools import cached_property
 from pygraph_lint.analysis.domain.events import KEYWORDS
 from pygraph_lint.analysis.domain.symbols import constant
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.interprocedural.calls_outside_regions import OutsideCalls
-from pygraph_lint.analysis.program.argument_values import asked_of, may_be, passed
+from pygraph_lint.analysis.interprocedural.calls_outside_regions import CallsOutsideRegions
+from pygraph_lint.analysis.program.argument_values import may_be, obligation_on_caller, passed
 from pygraph_lint.analysis.program.facts import (
     KEYWORDED,
     OF_MAPPING,
     STARRED,
     Call,
     FunctionFacts,
-    Kept,
     ModuleFacts,
+    StoredOption,
 )
 from pygraph_lint.analysis.program.program import Program
-from pygraph_lint.analysis.syntax.literal_tests import How, Test, Tested
+from pygraph_lint.analysis.syntax.literal_tests import LiteralTest, ParameterTest, TestKind
 
 # What says where a program runs: on a machine with devices it is set, whatever the default.
 _OF_MACHINE = re.compile(
@@ -31,17 +31,17 @@ _OF_MACHINE = re.compile(
 )
 
 
-class Usual:
+class OptionValues:
     """How conditions on options come out in usual use: by their defaults, and by what the project
     passes. What its tests pass says nothing, nor do settings that may be anything.
     """
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._known: dict[tuple[str, Tested], bool] = {}
-        self._of_keywords: dict[tuple[str, Tested], bool] = {}
+        self._known: dict[tuple[str, ParameterTest], bool] = {}
+        self._of_keywords: dict[tuple[str, ParameterTest], bool] = {}
 
-    def held(self, owner: str, asked: Tested) -> bool:
+    def held(self, owner: str, asked: ParameterTest) -> bool:
         """Whether a test of an attribute of a class may come out as asked: False only where it
         keeps an argument of the constructor, and no construction passes such a value.
         """
@@ -65,7 +65,7 @@ class Usual:
             return True
         return any(self._may_keep(name, each, asked) for name, each in kept)
 
-    def _set_somewhere(self, asked: Tested) -> bool:
+    def _set_somewhere(self, asked: ParameterTest) -> bool:
         """Whether a test of what some object of settings keeps by a name may come out so: not where
         all that have the name have another default, and nothing sets it.
         """
@@ -85,9 +85,9 @@ class Usual:
         return self._known[key]
 
     @cached_property
-    def _settings(self) -> dict[str, list[tuple[str, Kept]]]:
+    def _settings(self) -> dict[str, list[tuple[str, StoredOption]]]:
         """What objects that are no modules keep, by the name of the attribute."""
-        found: dict[str, list[tuple[str, Kept]]] = defaultdict(list)
+        found: dict[str, list[tuple[str, StoredOption]]] = defaultdict(list)
         for name, facts in self._program.classes.items():
             for attribute, stored in (
                 facts.options.items() if "forward" not in facts.methods else ()
@@ -118,21 +118,21 @@ class Usual:
         module = self._program.module_of(owner)
         return module.set_outside if module is not None else frozenset()
 
-    def _may_keep(self, owner: str, kept: Kept, asked: Tested) -> bool:
+    def _may_keep(self, owner: str, kept: StoredOption, asked: ParameterTest) -> bool:
         """Whether a test of what an attribute of a class is made to keep may come out so."""
         if kept.parameter:
             further = asked._replace(parameter=kept.parameter)
             if kept.made:
-                if asked.test.how not in (How.NONE, How.TRUE):
+                if asked.test.how not in (TestKind.NONE, TestKind.TRUE):
                     return True
-                is_there = asked.outcome == (asked.test.how is How.TRUE)
-                further = Tested(kept.parameter, Test(How.TRUE), is_there)
+                is_there = asked.outcome == (asked.test.how is TestKind.TRUE)
+                further = ParameterTest(kept.parameter, LiteralTest(TestKind.TRUE), is_there)
             return self.passed(f"{owner}.__init__", further)
         if kept.named:
             return self._set_somewhere(asked._replace(parameter=kept.named))
         return not kept.is_const or may_be(constant(kept.const), asked.test, asked.outcome)
 
-    def named(self, asked: Tested) -> bool:
+    def named(self, asked: ParameterTest) -> bool:
         """Whether a call of an object that is no function of the project passes by name what lets a
         test of a parameter come out so.
         """
@@ -153,7 +153,7 @@ class Usual:
                     found[keyword].append(value)
         return found
 
-    def passed(self, function: str, asked: Tested) -> bool:
+    def passed(self, function: str, asked: ParameterTest) -> bool:
         """Whether a test of a function's parameter may come out so, by its default or a call."""
         key = (function, asked)
         if key not in self._known:
@@ -161,7 +161,7 @@ class Usual:
             self._known[key] = self._passed(function, asked)
         return self._known[key]
 
-    def _passed(self, function: str, asked: Tested) -> bool:
+    def _passed(self, function: str, asked: ParameterTest) -> bool:
         facts = self._program.functions.get(function)
         if facts is None or asked.parameter not in facts.parameters:
             return True
@@ -174,7 +174,7 @@ class Usual:
         return any(self._may_pass(facts, call, asked, default) for call in calls)
 
     def _may_pass(
-        self, facts: FunctionFacts, call: Call, asked: Tested, default: Value | None
+        self, facts: FunctionFacts, call: Call, asked: ParameterTest, default: Value | None
     ) -> bool:
         if call.how == "mention":
             return False
@@ -191,15 +191,15 @@ class Usual:
         unknown = {asked.parameter, index, STARRED, KEYWORDED} & {*call.unknown}
         return bool(unknown) or default is None
 
-    def may_be(self, value: Value, asked: Tested) -> bool:
+    def may_be(self, value: Value, asked: ParameterTest) -> bool:
         """Whether a test of what is passed may come out so; an option may be passed on."""
-        need = asked_of(value, asked)
+        need = obligation_on_caller(value, asked)
         if need is None:
             return may_be(value, asked.test, asked.outcome)
         answer = self.passed if need.kind == "may" else self.held
         return answer(need.owner, need.tests[0])
 
-    def _by_keyword(self, function: str, asked: Tested) -> bool:
+    def _by_keyword(self, function: str, asked: ParameterTest) -> bool:
         """Whether a keyword that a function hands on as one of many is passed so to it."""
         key = (function, asked)
         if key not in self._of_keywords:
@@ -209,7 +209,7 @@ class Usual:
             )
         return self._of_keywords[key]
 
-    def _keyword_of(self, call: Call, asked: Tested) -> bool:
+    def _keyword_of(self, call: Call, asked: ParameterTest) -> bool:
         value = dict(call.named).get(asked.parameter)
         if value is not None:
             return _name_of(value) != asked.parameter and self.may_be(value, asked)
@@ -234,8 +234,8 @@ class Usual:
         return (each for module in self._modules for each in module.functions.values())
 
     @cached_property
-    def _others(self) -> OutsideCalls:
-        return OutsideCalls(self._program, self._functions)
+    def _others(self) -> CallsOutsideRegions:
+        return CallsOutsideRegions(self._program, self._functions)
 
     @cached_property
     def _constructions(self) -> dict[str, list[Call]]:

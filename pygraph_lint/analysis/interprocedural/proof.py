@@ -17,18 +17,21 @@ from pygraph_lint.analysis.domain.events import (
     on_host,
 )
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.interprocedural.arguments_of_all_calls import all_on_host, some_omits
+from pygraph_lint.analysis.interprocedural.arguments_of_all_calls import always_on_host, is_omitted
 from pygraph_lint.analysis.interprocedural.call_graph import returning
-from pygraph_lint.analysis.interprocedural.feasible_paths import CallPaths, Calls
-from pygraph_lint.analysis.interprocedural.forwarded_parameters import PassedOn, computes
-from pygraph_lint.analysis.interprocedural.graph_breaks import GraphEnds, cached_function_breaks
-from pygraph_lint.analysis.interprocedural.option_values import Usual
+from pygraph_lint.analysis.interprocedural.feasible_paths import CallSources, FeasiblePaths
+from pygraph_lint.analysis.interprocedural.forwarded_parameters import (
+    ForwardedParameters,
+    is_called_for_tensors,
+)
+from pygraph_lint.analysis.interprocedural.graph_breaks import GraphBreaks, cached_function_breaks
+from pygraph_lint.analysis.interprocedural.option_values import OptionValues
 from pygraph_lint.analysis.program.argument_values import (
-    handed_on,
-    is_of_another,
+    argument_or_default,
+    forwarded_parameter,
     is_unknown,
+    may_be_other_method,
     passed,
-    passed_or_default,
 )
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
 from pygraph_lint.analysis.program.parameters import holds_of_arrays
@@ -45,23 +48,23 @@ class Proof:
 
     ``calls`` are those that count for what a parameter may be. ``returned`` says more of what
     functions give than their facts.
-    ``usual`` decides what options are; without it they may be anything.
+    ``options`` decides what options are; without it they may be anything.
     """
 
     def __init__(
         self,
         program: Program,
-        calls: Calls,
+        calls: CallSources,
         returned: Callable[[str], Value | None] | None = None,
-        usual: Usual | None = None,
+        options: OptionValues | None = None,
     ) -> None:
         self.program = program
         self.calls = calls
-        self.usual = usual
+        self.options = options
         # Not a cycle: what a check leaves behind is not collected.
-        self.paths = CallPaths(program, calls, usual, weakref.proxy(self))
-        self.graph_ends = GraphEnds(program)
-        self.passed_on = PassedOn(program)
+        self.paths = FeasiblePaths(program, calls, options, weakref.proxy(self))
+        self.graph_breaks = GraphBreaks(program)
+        self.passed_on = ForwardedParameters(program)
         self._returned = returned
         self.asked: set[tuple[Need, bool]] = set()
         self._known: dict[Need, bool] = {}
@@ -155,16 +158,16 @@ def _is_open(proof: Proof, need: Need) -> bool:
     for call in calls:
         if is_unknown(facts, need.name, call):
             return True
-        given = handed_on(passed(facts, need.name, call))
+        given = forwarded_parameter(passed(facts, need.name, call))
         if given is not None and proof.holds(Need("open", given.owner, given.name)):
             return True
     plain = dict(facts.defaults).get(need.name, v.UNKNOWN_VALUE).kinds & (v.NUMBER | v.TEXT)
-    return not calls and not (plain and proof.usual is not None)
+    return not calls and not (plain and proof.options is not None)
 
 
 def _may_say(proof: Proof, need: Need) -> bool:
     facts = proof.program.functions.get(proof.program.symbol(need.owner) or "")
-    of_none = facts.asks_for_none if facts is not None and proof.usual is not None else None
+    of_none = facts.asks_for_none if facts is not None and proof.options is not None else None
     return of_none is None or proof.all_hold(need.choices[not of_none])
 
 
@@ -192,8 +195,8 @@ def _is_generator(proof: Proof, need: Need) -> bool:
 
 
 def _is_usual(proof: Proof, need: Need) -> bool:
-    usual = proof.usual
-    return usual is None or all(usual.held(need.owner, each) for each in need.tests)
+    options = proof.options
+    return options is None or all(options.held(need.owner, each) for each in need.tests)
 
 
 def _is_value(proof: Proof, need: Need) -> bool:
@@ -223,9 +226,9 @@ def _parameter_is_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
     if parameter not in facts.parameters:
         return _others_are_tensors(proof, facts, calls, need, at_home)
     unsaid = not calls
-    given = passed_or_default if at_home else passed
+    given = argument_or_default if at_home else passed
     for call in calls:
-        if proof.of_loops and is_of_another(facts, parameter, call):
+        if proof.of_loops and may_be_other_method(facts, parameter, call):
             continue
         value = given(facts, parameter, call)
         unsaid = unsaid or value is None or bool(value.kinds & v.UNKNOWN)
@@ -241,7 +244,7 @@ def _parameter_is_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
     if not unsaid or only or at_home or proof.of_loops or on_host:
         return False
     if path == (RESULT,):
-        return computes(facts, parameter)
+        return is_called_for_tensors(facts, parameter)
     return not path and proof.passed_on.is_tensor(facts, parameter)
 
 
@@ -342,21 +345,21 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "says": _may_say,
     "module": lambda proof, need: proof.program.is_module(proof.program.symbol(need.owner)),
     "called": _is_called,
-    "every": lambda proof, need: proof.usual is None,
+    "every": lambda proof, need: proof.options is None,
     **dict.fromkeys(("true", "false"), _can_return),
     "keeps": lambda proof, need: cached_function_breaks(proof.program, need.owner, proof.all_hold),
-    "ends": lambda proof, need: proof.graph_ends.in_method(need.owner, need.name),
+    "ends": lambda proof, need: proof.graph_breaks.in_method(need.owner, need.name),
     "generator": _is_generator,
     "checks": lambda proof, need: (
         proof.program.checks_distributions and not proof.program.has_method(need.name)
     ),
     "open": _is_open,
-    "omitted": lambda proof, need: some_omits(proof.program.functions, proof.paths.callers, need),
+    "omitted": lambda proof, need: is_omitted(proof.program.functions, proof.paths.callers, need),
     "away": lambda proof, need: (
         not _any_holds(proof, need)
         if need.choices
-        else (proof.usual is None and not proof.of_loops)
-        or not all_on_host(proof.program.functions, proof.paths.callers, need)
+        else (proof.options is None and not proof.of_loops)
+        or not always_on_host(proof.program.functions, proof.paths.callers, need)
     ),
     "passed": _is_passed,
     "presumed": lambda proof, need: proof.of_loops,  # of unknown origin: it is on the device

@@ -21,13 +21,8 @@ from pygraph_lint.analysis.loops.calls import over_batches
 from pygraph_lint.analysis.loops.costs import Costs
 from pygraph_lint.analysis.loops.data_loaders import OF_EVALUATION, unpinned
 from pygraph_lint.analysis.loops.evidence import LoopQueries
-from pygraph_lint.analysis.loops.iterations import is_rare, run_each_time
-from pygraph_lint.analysis.loops.steps import (
-    LOOPS,
-    functions_of,
-    is_in_inner_loop,
-    steps,
-)
+from pygraph_lint.analysis.loops.iterations import is_rare, statements_of_each_iteration
+from pygraph_lint.analysis.loops.steps import LOOPS, functions_of, is_in_inner_loop, steps
 from pygraph_lint.analysis.loops.values import LoopValues
 from pygraph_lint.analysis.program.facts import (
     ACTS,
@@ -42,7 +37,12 @@ from pygraph_lint.analysis.program.facts import (
 )
 from pygraph_lint.analysis.queries.file_queries import FileQueries
 from pygraph_lint.analysis.queries.interface import ProjectView
-from pygraph_lint.analysis.syntax.literal_tests import How, Test, Tested, comparison
+from pygraph_lint.analysis.syntax.literal_tests import (
+    LiteralTest,
+    ParameterTest,
+    TestKind,
+    comparison,
+)
 from pygraph_lint.analysis.syntax.nodes import children, dotted, walk, without_not
 
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -129,7 +129,7 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     turn = _turn(queries, node) if why in ("", GIVES) else None
     statements = statements if turn is None else turn
     name = values.name_of(function) or ""
-    run = list(run_each_time(values, statements))
+    run = list(statements_of_each_iteration(values, statements))
     options = _options(values, run)
     tests = [node.test] if isinstance(node, ast.While) else []
     costs = Costs(values, node, why)
@@ -242,13 +242,13 @@ def _asked(values: LoopValues, test: ast.expr, outcome: bool) -> Needs:
     of_class = class_test(values.queries.qualified, test)
     compared, owner = comparison(test), values.queries.owner(test)
     if of_class is not None:
-        compared = of_class[0], Test(How.KIND, (), of_class[1]), of_class[2]
+        compared = of_class[0], LiteralTest(TestKind.KIND, (), of_class[1]), of_class[2]
     if compared is None:
         return ()
     node, asked = compared[0], compared[1]
     given = parameter(values, node)
     if given is not None:
-        tests = (Tested(given.name, asked, compared[2] == outcome),)
+        tests = (ParameterTest(given.name, asked, compared[2] == outcome),)
         return (Need("may", given.owner, "", tests=tests),)
     if owner is None or not isinstance(node, ast.Attribute) or dotted(node.value) != "self":
         return ()
@@ -258,7 +258,7 @@ def _asked(values: LoopValues, test: ast.expr, outcome: bool) -> Needs:
     scopes = (values.queries.scope(target) for target, _ in stored)
     if any(getattr(scope, "name", "") != "__init__" for scope in scopes):
         return ()
-    tests = (Tested(node.attr, asked, compared[2] == outcome),)
+    tests = (ParameterTest(node.attr, asked, compared[2] == outcome),)
     return (Need("set", f"{values.module}.{owner.name}", "", tests=tests),)
 
 

@@ -8,7 +8,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from pygraph_lint.analysis.control_flow.rare_branches import STEP, begins_with_warning, is_unusual
+from pygraph_lint.analysis.control_flow.rare_branches import (
+    STEP,
+    begins_with_warning,
+    is_rare_outcome,
+)
 from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, BindingKind
 from pygraph_lint.analysis.loops.calls import losses
 from pygraph_lint.analysis.loops.data_loaders import OF_EVALUATION
@@ -19,7 +23,7 @@ from pygraph_lint.analysis.loops.values import LoopValues
 from pygraph_lint.analysis.syntax.nodes import dotted, walk, without_not
 
 
-def run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def statements_of_each_iteration(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements of a block, and of blocks in it, that are not behind ``step % n`` and do not
     end the loop.
     """
@@ -29,28 +33,28 @@ def run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stmt
         yield statement
         if isinstance(statement, ast.If):
             rare = is_rare(values, statement.test) or _runs_once(values, statement)
-            rare = rare or is_unusual(statement.test, True)
+            rare = rare or is_rare_outcome(statement.test, True)
             usual = _asks_if_finite(statement.test)
             if usual is None:
                 usual = _asks_if_training(statement.test)
             if usual is None:
                 usual = _asks_if_set_up(values, statement.test)
             if not rare and usual is not False and not _is_exception(statement.body):
-                yield from run_each_time(values, statement.body)
+                yield from statements_of_each_iteration(values, statement.body)
             if usual is not True and not _is_exception(statement.orelse):
-                yield from run_each_time(values, statement.orelse)
+                yield from statements_of_each_iteration(values, statement.orelse)
             if rare and _skips(statement.body) and _is_usual(statement.test):
                 following = body[body.index(statement) + 1 :]
                 if _is_hook(values, statement) or not _computes_gradients(values, following):
                     return  # `if step % n: continue`: what follows runs rarely
         elif isinstance(statement, (*LOOPS, ast.With, ast.AsyncWith)):
-            yield from run_each_time(values, statement.body)
+            yield from statements_of_each_iteration(values, statement.body)
         elif isinstance(statement, ast.Try) or type(statement).__name__ == "TryStar":
-            yield from run_each_time(values, statement.body)  # type: ignore[attr-defined]
-            yield from run_each_time(values, statement.finalbody)  # type: ignore[attr-defined]
+            yield from statements_of_each_iteration(values, statement.body)  # type: ignore[attr-defined]
+            yield from statements_of_each_iteration(values, statement.finalbody)  # type: ignore[attr-defined]
         elif isinstance(statement, ast.Match):
             for case in statement.cases:
-                yield from run_each_time(values, case.body)
+                yield from statements_of_each_iteration(values, case.body)
 
 
 def _is_hook(values: LoopValues, statement: ast.stmt) -> bool:

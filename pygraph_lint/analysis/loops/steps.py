@@ -52,7 +52,7 @@ def steps(values: LoopValues) -> Iterator[tuple[ast.AST, str]]:
             yield node, _COMPUTES
             continue
         compiled = compiles and _calls_compiled(values, node)
-        acts = ACTS if acts_on_every_turn(queries, node) else MAY_CALL_STEP
+        acts = ACTS if acts_on_each_iteration(queries, node) else MAY_CALL_STEP
         yield node, "calls compiled code on every step" if compiled else acts
     for function in functions_of(queries):
         owner = queries.owner(function)
@@ -94,7 +94,7 @@ def is_in_inner_loop(queries: FileQueries, loop: ast.AST, node: ast.AST) -> bool
     return False
 
 
-def acts_on_every_turn(queries: FileQueries, loop: ast.AST) -> bool:
+def acts_on_each_iteration(queries: FileQueries, loop: ast.AST) -> bool:
     """Whether a loop itself acts in an environment: ``env.step(action)``, or in one of another
     process: ``pipe.send(("step", action))``.
     """

@@ -11,7 +11,7 @@ from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.events import KEYWORDS, PLACES, Need
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.program.facts import KEYWORDED, STARRED, Call, FunctionFacts
-from pygraph_lint.analysis.syntax.literal_tests import How, Test, Tested
+from pygraph_lint.analysis.syntax.literal_tests import LiteralTest, ParameterTest, TestKind
 
 # Calls in loops of which only the name of the method is certain.
 _GUESSED = frozenset(("named", "lone", "known", "akin"))
@@ -20,24 +20,24 @@ _OF_ANY_KIND = v.UNKNOWN | v.INSTANCE | v.OTHER
 _TENSOR_OR_UNKNOWN = v.TENSOR | v.UNKNOWN
 
 
-def may_be(value: Value | None, test: Test, outcome: bool) -> bool:
+def may_be(value: Value | None, test: LiteralTest, outcome: bool) -> bool:
     """Whether a test of what is passed can have an outcome; None stands for anything."""
     if value is None or value.kinds & v.UNKNOWN:
         something = value is not None and bool(value.flags & v.MADE)
-        return not (something and outcome and test.how is How.NONE)
-    if test.how is How.KIND:
+        return not (something and outcome and test.how is TestKind.NONE)
+    if test.how is TestKind.KIND:
         if outcome:
             return bool(value.kinds & (test.kinds | _OF_ANY_KIND))
         of_kind = value.kinds == v.TENSOR or isinstance(value.const, (int, str))
         return not of_kind or not test.kinds & value.kinds
     if value.const is not None or value.kinds == v.NONE:
         return test.outcome(value.const) == outcome
-    if test.how is How.NONE:
+    if test.how is TestKind.NONE:
         return bool(value.kinds & v.NONE) if outcome else value.kinds != v.NONE
     return True
 
 
-def may_leave_out(facts: FunctionFacts, tests: Iterable[Tested]) -> bool:
+def may_leave_out(facts: FunctionFacts, tests: Iterable[ParameterTest]) -> bool:
     """Whether tests of parameters may come out as said for who passes no options, but inputs that
     are None by default.
     """
@@ -61,7 +61,7 @@ def passed(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
     return value
 
 
-def passed_or_default(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
+def argument_or_default(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
     """The same, or the default where the call passes nothing for the parameter."""
     # By its class only an autograd Function's method is called with all that it names.
     unbound = call.how == "function" and facts.takes_object and not facts.name.endswith("__")
@@ -87,7 +87,7 @@ def is_unknown(facts: FunctionFacts, parameter: str, call: Call) -> bool:
     return not places.isdisjoint(call.unknown)
 
 
-def leaves_out(facts: FunctionFacts | None, parameter: str, call: Call) -> bool:
+def omits(facts: FunctionFacts | None, parameter: str, call: Call) -> bool:
     """Whether a call of a function passes nothing for a parameter."""
     if facts is None or parameter not in facts.parameters:
         return False
@@ -95,7 +95,7 @@ def leaves_out(facts: FunctionFacts | None, parameter: str, call: Call) -> bool:
     return passed(facts, parameter, call) is None and places.isdisjoint(call.unknown)
 
 
-def handed_on(value: Value | None) -> Need | None:
+def forwarded_parameter(value: Value | None) -> Need | None:
     """The parameter that a passed value is, or is a part of."""
     need = value.needs[0] if value is not None and value.needs else None
     if need is None or need.kind != "param":
@@ -103,7 +103,7 @@ def handed_on(value: Value | None) -> Need | None:
     return need._replace(name=need.name.partition("|")[0])
 
 
-def asked_of(value: Value | None, tested: Tested) -> Need | None:
+def obligation_on_caller(value: Value | None, tested: ParameterTest) -> Need | None:
     """What has to be the case of the option that a call hands on, for a test of it."""
     need = value.needs[0] if value is not None and value.needs else None
     if value is None or need is None or "|" in need.name or value.kinds == v.TENSOR:
@@ -114,7 +114,7 @@ def asked_of(value: Value | None, tested: Tested) -> Need | None:
     return Need("set", need.owner, "", tests=tests) if need.kind == "set" else None
 
 
-def is_of_another(facts: FunctionFacts, parameter: str, call: Call) -> bool:
+def may_be_other_method(facts: FunctionFacts, parameter: str, call: Call) -> bool:
     """Whether a call may be of another method of that name, as it seems to pass a tensor for a
     parameter whose default is a number or a text.
     """
@@ -123,7 +123,7 @@ def is_of_another(facts: FunctionFacts, parameter: str, call: Call) -> bool:
     return plain and call.how in _GUESSED
 
 
-def objects_of(value: Value | None) -> tuple[str, ...]:
+def classes_passed(value: Value | None) -> tuple[str, ...]:
     """The classes of the project that an object which is passed may be of."""
     if value is None or not value.kinds & v.INSTANCE or not value.cls or value.flags & v.MODULE:
         return ()
@@ -146,7 +146,7 @@ def _kind(value: object) -> int:
 def may_pass(
     facts: FunctionFacts,
     call: Call,
-    tests: Iterable[Tested],
+    tests: Iterable[ParameterTest],
     is_tensor: Callable[[Value], bool] | None,
     holds: Callable[[Need], bool],
 ) -> bool:
@@ -155,11 +155,11 @@ def may_pass(
     literals are sure to be of a kind. ``holds`` says what may be the case of what is handed on.
     """
     for parameter, test, outcome in tests:
-        value = passed_or_default(facts, parameter, call)
-        asked = asked_of(value, Tested(parameter, test, outcome))
+        value = argument_or_default(facts, parameter, call)
+        asked = obligation_on_caller(value, ParameterTest(parameter, test, outcome))
         if asked is not None and not holds(asked):
             return False
-        if value is not None and test.how is How.KIND:
+        if value is not None and test.how is TestKind.KIND:
             if is_tensor is None:
                 value = value if value.const is not None or value.kinds == v.NONE else None
             elif not value.kinds & ~_TENSOR_OR_UNKNOWN and is_tensor(value):

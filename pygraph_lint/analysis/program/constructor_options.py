@@ -8,21 +8,15 @@ from collections.abc import Iterator
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.symbols import constant
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.program.facts import Kept
+from pygraph_lint.analysis.program.facts import StoredOption
 from pygraph_lint.analysis.program.module import Module
 from pygraph_lint.analysis.program.names import FunctionNode
 from pygraph_lint.analysis.program.parameters import assigned_names
 from pygraph_lint.analysis.syntax.literal_tests import asks_for_none
-from pygraph_lint.analysis.syntax.nodes import (
-    dotted,
-    is_constant,
-    keyword,
-    statements,
-    without_not,
-)
+from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, keyword, statements, without_not
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_ANYTHING = Kept()
+_ANYTHING = StoredOption()
 
 
 def note_options(file: Module) -> None:
@@ -30,7 +24,7 @@ def note_options(file: Module) -> None:
     functions set.
     """
     for name, node in file.class_nodes.items():
-        found: dict[str, tuple[Kept, ...]] = {}
+        found: dict[str, tuple[StoredOption, ...]] = {}
         for attribute, kept in _stores(node):
             found[attribute] = (*found.get(attribute, ()), kept)
         file.facts.classes[name].options = found
@@ -38,7 +32,7 @@ def note_options(file: Module) -> None:
     file.facts.keywords = tuple(dict.fromkeys(_keywords(file)))
 
 
-def _stores(owner: ast.ClassDef) -> Iterator[tuple[str, Kept]]:
+def _stores(owner: ast.ClassDef) -> Iterator[tuple[str, StoredOption]]:
     """The attributes that a class and its methods bind, with what they keep then. A field without a
     value is one that the class has to be given, where it has no constructor of its own.
     """
@@ -56,11 +50,11 @@ def _stores(owner: ast.ClassDef) -> Iterator[tuple[str, Kept]]:
                 kept = _kept(value, given)
                 parameter = asked.get(target, "")
                 if kept == _ANYTHING and parameter:
-                    kept = Kept(parameter, made=True)
+                    kept = StoredOption(parameter, made=True)
                 yield target.attr, kept
 
 
-def _fields(statement: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, Kept]]:
+def _fields(statement: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, StoredOption]]:
     """The attributes that a class has by a statement of its own, where that gives a constant, or
     nothing.
     """
@@ -72,23 +66,23 @@ def _fields(statement: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, Kept]]
             yield name.id, kept
 
 
-def _kept(value: ast.expr | None, given: frozenset[str]) -> Kept:
+def _kept(value: ast.expr | None, given: frozenset[str]) -> StoredOption:
     """What a value is, in a constructor that is given some parameters."""
     if isinstance(value, ast.Name) and value.id in given:
-        return Kept(parameter=value.id)
+        return StoredOption(parameter=value.id)
     if isinstance(value, ast.Constant):
         return _constant(value)
     if isinstance(value, ast.Call):
         said = keyword(value, "default")  # `field(default=False)`, `config("A", default=False)`
         return _constant(said) if isinstance(said, ast.Constant) else _ANYTHING
     if value is not None and key_of(value):
-        return Kept(named=key_of(value))
+        return StoredOption(named=key_of(value))
     if isinstance(value, ast.IfExp):
         arms = (value.body, value.orelse)
         nothing = [is_constant(each, None) for each in arms]
         parameter, outcome = _asks_for(value.test, given)
         if parameter and nothing == [not outcome, outcome]:
-            return Kept(parameter, made=True)
+            return StoredOption(parameter, made=True)
     return _ANYTHING
 
 
@@ -120,9 +114,9 @@ def _asks_for(test: ast.expr, given: frozenset[str]) -> tuple[str, bool]:
     return (name, outcome) if name in given else ("", outcome)
 
 
-def _constant(node: ast.Constant) -> Kept:
+def _constant(node: ast.Constant) -> StoredOption:
     plain = node.value is None or isinstance(node.value, (bool, int, float, str))
-    return Kept(const=node.value, is_const=True) if plain else _ANYTHING
+    return StoredOption(const=node.value, is_const=True) if plain else _ANYTHING
 
 
 def _unchanged(function: FunctionNode) -> frozenset[str]:

@@ -23,7 +23,7 @@ class Step(NamedTuple):
 
 
 @dataclass(slots=True)
-class Watch:
+class DependencyTracker:
     """The steps of the function that is run. The first questions are answered by ``given``, and
     the first stores were made: an earlier run took these steps in the same state.
     """
@@ -46,14 +46,14 @@ class Watch:
         self.steps.append(Step("", names, value))
 
 
-def watched(answer: AnswerT) -> AnswerT:
-    """Mark a method of a module as a question about names, for ``watching``."""
+def tracked(answer: AnswerT) -> AnswerT:
+    """Mark a method of a module as a question about names, for ``tracking``."""
     answer.asks = True  # type: ignore[attr-defined]
     return answer
 
 
-def watching(module: type[ModuleT]) -> type[ModuleT]:
-    """The same kind of module, whose objects tell their ``watch`` the questions they are asked."""
+def tracking(module: type[ModuleT]) -> type[ModuleT]:
+    """The same kind of module, whose objects tell their ``tracker`` what they are asked."""
     questions = {
         name: _told(answer) for name, answer in vars(module).items() if hasattr(answer, "asks")
     }
@@ -65,9 +65,9 @@ def _told(answer: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(answer)
     def asked(module: Any, /, *names: str, **unused: Any) -> Any:
-        watch: Watch | None = module.watch
-        if watch is None:
+        tracker: DependencyTracker | None = module.tracker
+        if tracker is None:
             return answer(module, *names, **unused)
-        return watch.ask(answer.__name__, names, partial(answer, module, *names, **unused))
+        return tracker.ask(answer.__name__, names, partial(answer, module, *names, **unused))
 
     return asked

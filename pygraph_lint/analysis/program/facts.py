@@ -78,7 +78,7 @@ class FunctionFacts:
     on_host: bool = False  # has torch trace something, or gets objects of libraries without tensors
     uses_files: bool = False  # or other processes
     decorators: tuple[str, ...] = ()
-    keeps_answer: bool = False  # cached, and without parameters
+    is_cached_without_parameters: bool = False  # cached, and without parameters
     memoised: bool = False  # cached, whatever it is passed
     asks_for_none: bool | None = None  # it says of what it gets that this is None, or is not
     of_modules: bool = False  # all that it gets are modules, whose weights it reads
@@ -97,7 +97,7 @@ class FunctionFacts:
     blocks: tuple[tuple[int, int], ...] = ()  # bodies of loops and `try`: lines from `line` on
 
 
-class Kept(NamedTuple):
+class StoredOption(NamedTuple):
     """What a statement makes an attribute keep: an argument of the constructor, a constant, what
     another object keeps by a name (``settings.flag``), or anything else. With ``made`` it is an
     object, where the argument asks for one, and else None.
@@ -124,7 +124,7 @@ class ClassFacts:
     methods: dict[str, str] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
     properties: set[str] = field(default_factory=set)
-    options: dict[str, tuple[Kept, ...]] = field(default_factory=dict)
+    options: dict[str, tuple[StoredOption, ...]] = field(default_factory=dict)
 
 
 # Why a loop may run on every step: it does if it calls a function that is run on every step.

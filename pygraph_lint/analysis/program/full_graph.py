@@ -29,7 +29,7 @@ _EXPORTING = frozenset(
 _PACKAGES = re.compile(r"\btorch\.(?:_?export|onnx|_dynamo|_functorch)|\bfrom torch import")
 
 
-def traces_whole(text: str, file: Module) -> bool:
+def may_need_full_graph(text: str, file: Module) -> bool:
     """Whether some code of a file may be traced as a whole. Of a scripted function that calls
     nothing but torch, only that function is.
     """

@@ -1,4 +1,4 @@
-"""Functions that are cached: what one file says. ``memoised.py`` joins it."""
+"""Functions that are cached: what one file says. ``interprocedural.graph_breaks`` joins it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def may_cache(names: Names) -> bool:
     )
 
 
-def is_memoised(node: FunctionNode, owner: ast.ClassDef | None, names: Names) -> bool:
+def is_cached(node: FunctionNode, owner: ast.ClassDef | None, names: Names) -> bool:
     """Whether a function is cached: by a decorator, or where its object is made, ``self.table =
     lru_cache(9)(self.table)``.
     """
@@ -38,7 +38,7 @@ def is_memoised(node: FunctionNode, owner: ast.ClassDef | None, names: Names) ->
     )
 
 
-def gets_modules(method: FunctionNode, body: Body, may_have: Callable[[str], bool]) -> bool:
+def takes_only_modules(method: FunctionNode, body: Body, may_have: Callable[[str], bool]) -> bool:
     """Whether a method with this body gets modules and nothing else, by their annotations or as it
     asks for their weights: it keeps averages of these, say. ``may_have`` says of a part whether the
     text of the file may have it.
@@ -64,7 +64,7 @@ def _caches(node: ast.expr, names: Names) -> bool:
     return names.resolve(node.func if isinstance(node, ast.Call) else node) in _CACHES
 
 
-def keeps_answer(node: FunctionNode, names: Names) -> bool:
+def is_cached_without_parameters(node: FunctionNode, names: Names) -> bool:
     """Whether a function takes no arguments and, cached, gives the same object each time."""
     if len(node.decorator_list) != 1:
         return False  # another decorator may run code, or give something else, in each call

@@ -9,7 +9,7 @@ from pygraph_lint.analysis.domain import ops
 _FOLDERS = 8
 
 
-def may_be_told(method: str, modules: Iterable[str]) -> bool:
+def resolves_by_name(method: str, modules: Iterable[str]) -> bool:
     """Whether a call on any object may mean a method of a project, which these modules have."""
     if method.startswith("__") or method in ops.TENSOR_METHODS:
         return False

@@ -12,7 +12,7 @@ from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.program import torch_version
 from pygraph_lint.analysis.program.annotations import alias_values, annotated
-from pygraph_lint.analysis.program.dependencies import Watch, watched
+from pygraph_lint.analysis.program.dependencies import DependencyTracker, tracked
 from pygraph_lint.analysis.program.facts import ClassFacts, ModuleFacts, Sinks
 from pygraph_lint.analysis.program.memoisation import may_cache
 from pygraph_lint.analysis.program.names import FunctionNode, Names, imports_of, module_statements
@@ -58,7 +58,7 @@ class Module:
         # Runs a function that is not run yet, for what it returns; set by the interpreter.
         self.run_first: Callable[[str], None] | None = None
         # Sees what the function that is run asks; set where runs are kept.
-        self.watch: Watch | None = None
+        self.tracker: DependencyTracker | None = None
         self.functions = _disambiguate(list(self._collect(tree.body, name, "")))
         for class_name, node in self.class_nodes.items():
             self._read_class_body(class_name, node)
@@ -274,7 +274,7 @@ class Module:
             known = self._lineages[owner] = [*found.values()]
         return known
 
-    @watched
+    @tracked
     def class_attribute(self, owner: str, name: str) -> Value | None:
         """What ``self.name`` is known to hold, from this file alone."""
         for facts in self.lineage(owner):
@@ -283,7 +283,7 @@ class Module:
                 return value
         return None
 
-    @watched
+    @tracked
     def is_rebound(self, owner: str, name: str) -> bool:
         """Whether a method other than the constructor binds ``self.name`` to what it computes."""
         return any(name in self._rebound_by(facts.name) for facts in self.lineage(owner))
@@ -310,7 +310,7 @@ class Module:
             )
         return self._rebound[owner]
 
-    @watched
+    @tracked
     def is_lasting(self, owner: str) -> bool:
         """Whether a class is one of modules, as far as this file says: other objects may be made
         anew on each call.
@@ -320,7 +320,7 @@ class Module:
         named = any(base.endswith("Module") for base in bases)
         return named or any("forward" in facts.methods for facts in lineage)
 
-    @watched
+    @tracked
     def is_unset(self, name: str) -> bool:
         """Whether a function of this file other than a constructor sets an attribute of that name
         to None, or deletes it.
@@ -346,10 +346,10 @@ class Module:
 
     def set_attribute(self, owner: str, name: str, value: Value) -> None:
         """Remember that an attribute may hold ``value``."""
-        if self.watch is None:
+        if self.tracker is None:
             self.keep_attribute(owner, name, value)
         else:
-            self.watch.store((owner, name), value, self.keep_attribute)
+            self.tracker.store((owner, name), value, self.keep_attribute)
 
     def keep_attribute(self, owner: str, name: str, value: Value) -> None:
         """The same, without telling who watches."""
@@ -362,7 +362,7 @@ class Module:
         old = facts.attributes.get(name)
         facts.attributes[name] = value if old is None else v.shallow(v.join(old, value), 2)
 
-    @watched
+    @tracked
     def holder_of(self, name: str) -> str:
         """The one class of this file whose objects have an attribute or a property; else empty."""
         found = [
@@ -372,12 +372,12 @@ class Module:
         ]
         return found[0] if len(found) == 1 else ""
 
-    @watched
+    @tracked
     def has_method(self, owner: str, name: str) -> bool:
         """Whether a class of this file, or a base in this file, defines the method."""
         return any(name in facts.methods for facts in self.lineage(owner))
 
-    @watched
+    @tracked
     def is_kept(self, owner: str, name: str) -> bool:
         """Whether the class, or the nearest base in this file that defines the name, computes it
         once and keeps it.
@@ -385,13 +385,13 @@ class Module:
         defining = next((facts for facts in self.lineage(owner) if name in facts.methods), None)
         return defining is not None and name in defining.kept
 
-    @watched
+    @tracked
     def is_property(self, owner: str, name: str) -> bool:
         """Whether reading the attribute calls a method of this file."""
         defining = next((facts for facts in self.lineage(owner) if name in facts.methods), None)
         return defining is not None and name in defining.properties
 
-    @watched
+    @tracked
     def is_open(self, owner: str) -> bool:
         """Whether a class has bases outside this file that may add attributes."""
         closed = _CLOSED_BASES | ops.MODULE_BASES
@@ -401,7 +401,7 @@ class Module:
             for base in facts.bases
         )
 
-    @watched
+    @tracked
     def layer_names(self, owner: str) -> frozenset[str]:
         """Attributes of a class that hold layers of torch.nn which take one tensor."""
         facts = self.facts.classes.get(owner)
@@ -411,7 +411,7 @@ class Module:
 
     # -- functions
 
-    @watched
+    @tracked
     def returned(self, function: str) -> Value | None:
         """What a function of this file returns, which is run first where it was not yet."""
         if function not in self.facts.functions and self.run_first is not None:
@@ -442,8 +442,8 @@ class Module:
 
     def cannot_repeat(self) -> None:
         """The function that is run changes more than what attributes hold: its run is not kept."""
-        if self.watch is not None:
-            self.watch.repeatable = False
+        if self.tracker is not None:
+            self.tracker.repeatable = False
 
 
 def _at_import(name: str) -> Value:

@@ -11,11 +11,11 @@ from itertools import chain
 
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.program.argument_values import objects_of
+from pygraph_lint.analysis.program.argument_values import classes_passed
 from pygraph_lint.analysis.program.exports import VALIDATES, private_names
 from pygraph_lint.analysis.program.facts import Call, ClassFacts, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.program.method_names import are_in_few_folders
-from pygraph_lint.analysis.program.unanalysed import NOTHING_UNREAD, Unread
+from pygraph_lint.analysis.program.unanalysed import EVERYTHING_ANALYSED, UnanalysedModules
 
 _MAX_PARTS = 14
 _FEW = 3  # classes with a method of one name
@@ -29,7 +29,9 @@ class Program:
     name, and ``edges`` the same by function.
     """
 
-    def __init__(self, modules: Iterable[ModuleFacts], unread: Unread = NOTHING_UNREAD) -> None:
+    def __init__(
+        self, modules: Iterable[ModuleFacts], unread: UnanalysedModules = EVERYTHING_ANALYSED
+    ) -> None:
         self.modules = {module.module: module for module in modules}
         self.missing: set[str] = set()
         self._unread = unread
@@ -164,7 +166,7 @@ class Program:
         for star in self._stars[module.module]:
             if star == module.module or self.module(star, first) is None:
                 continue
-            if self._unread is not NOTHING_UNREAD or first in self._given_by(star):
+            if self._unread is not EVERYTHING_ANALYSED or first in self._given_by(star):
                 found = self.symbol(".".join([star, first, *rest]))
                 if found is not None:
                     return found
@@ -378,7 +380,7 @@ class Program:
     @cached_property
     def traced_whole(self) -> bool:
         """Whether some code of the project may be exported, scripted, or compiled as one graph."""
-        unknown = self._unread is not NOTHING_UNREAD
+        unknown = self._unread is not EVERYTHING_ANALYSED
         return unknown or any(module.traces_whole for module in self.modules.values())
 
     @cached_property
@@ -477,7 +479,9 @@ def _names(module: ModuleFacts) -> tuple[object, ...]:
 
 def _objects(call: Call) -> list[tuple[str, ...]]:
     """The classes of the objects that a call passes."""
-    return [objects_of(each) for each in (*call.positional, *(value for _, value in call.named))]
+    return [
+        classes_passed(each) for each in (*call.positional, *(value for _, value in call.named))
+    ]
 
 
 def _held(module: ModuleFacts) -> tuple[object, ...]:

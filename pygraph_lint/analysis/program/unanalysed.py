@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 
-class Unread:
+class UnanalysedModules:
     """The modules of a project whose facts were not given: none."""
 
     def has(self, module: str) -> bool:
@@ -25,4 +25,4 @@ class Unread:
         return ()
 
 
-NOTHING_UNREAD = Unread()
+EVERYTHING_ANALYSED = UnanalysedModules()

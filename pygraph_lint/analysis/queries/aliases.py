@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.analysis.queries.interface import Asking
+from pygraph_lint.analysis.queries.interface import Queries
 from pygraph_lint.analysis.queries.side_effects import PURE_METHODS
 from pygraph_lint.analysis.syntax.nodes import receiver
 
 
-def only_holder(ask: Asking, name: ast.Name) -> bool:
+def is_unaliased(ask: Queries, name: ast.Name) -> bool:
     """Whether a name holds a tensor that nothing else can refer to: the result of arithmetic or of
     an operation that always makes a new one, which was not handed on before.
     """
@@ -22,7 +22,7 @@ def only_holder(ask: Asking, name: ast.Name) -> bool:
     return True
 
 
-def makes_new(ask: Asking, value: ast.expr) -> bool:
+def makes_new(ask: Queries, value: ast.expr) -> bool:
     """Whether an expression is a tensor that nothing else holds: not its own operand (``+x``), and
     not what a layer gave that is called like a method of a tensor (``self.norm(x)``).
     """
@@ -42,11 +42,11 @@ def makes_new(ask: Asking, value: ast.expr) -> bool:
     return base is not None and ask.is_tensor(base) and ask.is_tensor(value)
 
 
-def _may_precede(ask: Asking, use: ast.Name, name: ast.Name) -> bool:
+def _may_precede(ask: Queries, use: ast.Name, name: ast.Name) -> bool:
     return not ask.runs_before(name, use) or _in_loop(ask, name)
 
 
-def _in_loop(ask: Asking, node: ast.AST) -> bool:
+def _in_loop(ask: Queries, node: ast.AST) -> bool:
     scope = ask.scope(node)
     loops = (ast.For, ast.AsyncFor, ast.While)
     for each in ask.path(node):
@@ -57,7 +57,7 @@ def _in_loop(ask: Asking, node: ast.AST) -> bool:
     return False
 
 
-def _hands_on(ask: Asking, use: ast.Name) -> bool:
+def _hands_on(ask: Queries, use: ast.Name) -> bool:
     """Whether a read gives the object to something that may keep it."""
     parent = ask.parent(use)
     if isinstance(parent, ast.UnaryOp):

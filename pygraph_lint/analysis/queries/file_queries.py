@@ -26,8 +26,8 @@ from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.program.names import Names, imports_of
 from pygraph_lint.analysis.queries import aliases, recording
 from pygraph_lint.analysis.queries.interface import UNKNOWN, Known, ProjectView, Type, of_value
-from pygraph_lint.analysis.queries.proven_values import certain, of_place
-from pygraph_lint.analysis.queries.side_effects import Effects, EffectsOf
+from pygraph_lint.analysis.queries.proven_values import proven, proven_at
+from pygraph_lint.analysis.queries.side_effects import EffectAnalysis, Effects
 from pygraph_lint.analysis.syntax.nodes import dotted, receiver, root_and_path
 
 
@@ -213,7 +213,7 @@ class FileQueries:
         if node not in self._known_nodes:
             value = self._recorded(node).values.get(node)
             self._known_nodes[node] = UNKNOWN, frozenset()
-            self._known_nodes[node] = self._admitted(value, lambda it: certain(self, node, it))
+            self._known_nodes[node] = self._admitted(value, lambda it: proven(self, node, it))
         known, believed = self._known_nodes[node]
         self.believed |= believed
         return known
@@ -227,7 +227,7 @@ class FileQueries:
         value = env.get(place)
         if value is None or ("." not in place and self.may_be_unbound(place, statement)):
             return UNKNOWN
-        known, believed = self._admitted(value, lambda it: of_place(self, place, statement, it))
+        known, believed = self._admitted(value, lambda it: proven_at(self, place, statement, it))
         self.believed |= believed
         return known
 
@@ -364,7 +364,7 @@ class FileQueries:
 
     def effects(self, node: ast.AST) -> Effects:
         """What evaluating a node may change, calls of the file's own functions looked through."""
-        return EffectsOf(self.qualified, self.called_function, self._summaries).of(node)
+        return EffectAnalysis(self.qualified, self.called_function, self._summaries).of(node)
 
     def is_pure(self, node: ast.AST) -> bool:
         """Whether evaluating a node once, twice, earlier or not at all makes no difference to
@@ -372,11 +372,11 @@ class FileQueries:
         """
         return self.effects(node).none
 
-    def only_holder(self, name: ast.Name) -> bool:
+    def is_unaliased(self, name: ast.Name) -> bool:
         """Whether a name holds a tensor that nothing else can refer to: the result of arithmetic or
         of an operation that always makes a new one, which was not handed on before.
         """
-        return aliases.only_holder(self, name)
+        return aliases.is_unaliased(self, name)
 
     # -- functions of the file, and the rest of the project
 

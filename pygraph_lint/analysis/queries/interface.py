@@ -164,7 +164,7 @@ def _named(need: Need) -> Iterator[str]:
         yield name if need.kind == "param" else f"self.{name}"
 
 
-class Asking(Protocol):
+class Queries(Protocol):
     """Answers questions about one file; see ``FileQueries``."""
 
     view: ProjectView

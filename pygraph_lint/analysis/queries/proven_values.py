@@ -8,7 +8,7 @@ import ast
 from dataclasses import replace
 
 from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, defaults
-from pygraph_lint.analysis.queries.interface import UNKNOWN, Asking, Known, Type
+from pygraph_lint.analysis.queries.interface import UNKNOWN, Known, Queries, Type
 from pygraph_lint.analysis.syntax.nodes import is_constant, method_name
 
 _PLAIN = (
@@ -21,7 +21,7 @@ _COMMON = frozenset(("size", "dim", "numel", "nelement"))
 _PROVING = frozenset(("shape", "device", "dtype", "ndim", "is_cuda", "requires_grad", "unsqueeze"))
 
 
-def certain(ask: Asking, node: ast.expr, known: Known) -> Known:
+def proven(ask: Queries, node: ast.expr, known: Known) -> Known:
     """What is certain of the value of an expression, of which ``known`` was worked out."""
     if isinstance(node, ast.Name):
         return _held(ask, node, known)
@@ -44,7 +44,7 @@ def certain(ask: Asking, node: ast.expr, known: Known) -> Known:
     return _called(ask, node, known) if isinstance(node, ast.Call) else known
 
 
-def _called(ask: Asking, call: ast.Call, known: Known) -> Known:
+def _called(ask: Queries, call: ast.Call, known: Known) -> Known:
     """What a call gives, without what the analysis takes for granted of all functions of torch."""
     name = ask.callee(call)
     last = (name or method_name(call)).rpartition(".")[2]
@@ -65,7 +65,7 @@ def _called(ask: Asking, call: ast.Call, known: Known) -> Known:
     return known
 
 
-def _may_be_complex(ask: Asking, parts: list[ast.expr]) -> bool:
+def _may_be_complex(ask: Queries, parts: list[ast.expr]) -> bool:
     return not all(ask.known(part).dtype in ("float", "int", "bool") for part in parts)
 
 
@@ -87,7 +87,7 @@ _PAIRS = frozenset(("matmul", "mm", "bmm"))
 _TRUTHS = frozenset(("any", "all"))
 
 
-def _number_of(ask: Asking, parts: list[ast.expr], known: Known) -> Known:
+def _number_of(ask: Queries, parts: list[ast.expr], known: Known) -> Known:
     """What is made of parts is a number only if they are numbers or the like for certain: tensors
     and other objects have operators of their own.
     """
@@ -96,10 +96,12 @@ def _number_of(ask: Asking, parts: list[ast.expr], known: Known) -> Known:
     return UNKNOWN
 
 
-def _held(ask: Asking, name: ast.Name, known: Known) -> Known:
+def _held(ask: Queries, name: ast.Name, known: Known) -> Known:
     """A parameter annotated as a number is one; ``q.size()`` alone does not make q a tensor."""
     if f"`{name.id}` is used as a tensor: {name.id}." in known.evidence:
-        return known if shown(name.id, ask.scope(name)) else _guessed(ask, name.id, known)
+        return (
+            known if is_read_as_tensor(name.id, ask.scope(name)) else _guessed(ask, name.id, known)
+        )
     found = ask.definitions.reaching(name)
     if known.types != Type.ANYTHING:
         return _as_defined(ask, [each.value for each in found], known)
@@ -108,7 +110,7 @@ def _held(ask: Asking, name: ast.Name, known: Known) -> Known:
     return replace(known, types=Type.NUMBER, dtype=kind) if kind else known
 
 
-def _annotated(ask: Asking, node: ast.AST) -> str:
+def _annotated(ask: Queries, node: ast.AST) -> str:
     """The kind of number that a parameter is by its annotation, and by its default."""
     note = node.annotation if isinstance(node, ast.arg) else None
     if not isinstance(node, ast.arg) or not isinstance(note, ast.Name):
@@ -122,26 +124,26 @@ def _annotated(ask: Asking, node: ast.AST) -> str:
     return kind if not is_none and ask.qualified(note) == f"builtins.{kind}" else ""
 
 
-def of_place(ask: Asking, place: str, at: ast.AST, known: Known) -> Known:
+def proven_at(ask: Queries, place: str, at: ast.AST, known: Known) -> Known:
     """What is certain of what a name holds at a place."""
     guessed = f"`{place}` is used as a tensor: {place}." in known.evidence
-    if guessed and not shown(place, ask.scope(at)):
+    if guessed and not is_read_as_tensor(place, ask.scope(at)):
         return _guessed(ask, place, known)
     return _as_defined(ask, [each.value for each in ask.definitions.reaching_at(place, at)], known)
 
 
-def _guessed(ask: Asking, place: str, known: Known) -> Known:
+def _guessed(ask: Queries, place: str, known: Known) -> Known:
     """What is taken for a tensor because of how it is used: said only to who believes that."""
     return replace(known if ask.believes else UNKNOWN, believed=known.believed | {place})
 
 
-def _as_defined(ask: Asking, values: list[ast.expr | None], known: Known) -> Known:
+def _as_defined(ask: Queries, values: list[ast.expr | None], known: Known) -> Known:
     """What a name holds, whose dtype is certain of the values that it is given."""
     kinds = {ask.known(value).dtype for value in values if value is not None}
     return replace(known, dtype="") if known.dtype and not kinds <= {known.dtype} else known
 
 
-def shown(name: str, scope: ast.AST) -> bool:
+def is_read_as_tensor(name: str, scope: ast.AST) -> bool:
     """Whether something is read from a name that only tensors have."""
     return any(
         isinstance(node, ast.Attribute)

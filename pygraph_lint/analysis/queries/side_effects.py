@@ -86,7 +86,7 @@ Resolve = Callable[[ast.expr], "str | None"]
 Find = Callable[[ast.Call], "Function | None"]
 
 
-class EffectsOf:
+class EffectAnalysis:
     """Effects of the code of one file. ``resolve`` gives the qualified name of an expression,
     ``find`` the function of the file that a call surely calls. ``summaries`` are those of functions
     so far.

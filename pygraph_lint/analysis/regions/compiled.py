@@ -15,7 +15,7 @@ from pygraph_lint.analysis.domain.events import CONDITIONS
 from pygraph_lint.analysis.domain.region import Region, RegionKind
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interprocedural.call_graph import edges
-from pygraph_lint.analysis.interprocedural.calls_outside_regions import CALLING, OutsideCalls
+from pygraph_lint.analysis.interprocedural.calls_outside_regions import CALLING, CallsOutsideRegions
 from pygraph_lint.analysis.interprocedural.feasible_paths import CallPath
 from pygraph_lint.analysis.program.facts import (
     KEYWORDED,
@@ -27,8 +27,8 @@ from pygraph_lint.analysis.program.facts import (
 )
 from pygraph_lint.analysis.program.parameters import holds_of_arrays
 from pygraph_lint.analysis.program.program import Program
-from pygraph_lint.analysis.regions.library_entry_points import Guesses
-from pygraph_lint.analysis.regions.occasional_functions import once_in_models
+from pygraph_lint.analysis.regions.library_entry_points import LibraryEntryPoints
+from pygraph_lint.analysis.regions.occasional_functions import runs_once_in_models
 from pygraph_lint.analysis.syntax.nodes import short
 
 _SHOWN_STEPS = 8
@@ -66,7 +66,7 @@ class Reached:
         self._wrapped: dict[str, list[tuple[int, str]]] = defaultdict(list)
         self._wrappers = 0
         self._calls: dict[str, list[tuple[str, Call]]] = {}  # what was asked for so far
-        self._outside: OutsideCalls | None = None
+        self._outside: CallsOutsideRegions | None = None
         self._from_outside: dict[str, list[Call]] = {}
         # Functions in between that are left out alone: what they call is in regions.
         self.passed: dict[str, None] = {}
@@ -155,7 +155,7 @@ class Reached:
             return ()
         if self._outside is None:
             others = (f for name, f in self._program.functions.items() if name not in self._steps)
-            self._outside = OutsideCalls(self._program, others)
+            self._outside = CallsOutsideRegions(self._program, others)
         known = self._from_outside.get(function)
         if known is None:
             found = self._outside.of(function)
@@ -233,7 +233,7 @@ class Reached:
         """Whether what is only believed to be compiled is not, or does not run on every call."""
         if facts.on_host:
             return True
-        once = not self.every and once_in_models(facts)
+        once = not self.every and runs_once_in_models(facts)
         return bool(step.parent) and (facts.uses_files or once)
 
     def keep_near(self, most: int) -> None:
@@ -369,7 +369,7 @@ def _leads_to(facts: FunctionFacts) -> tuple[object, ...]:
     value = facts.returns
     given = (value.const, value.cls, value.kinds) if value is not None else ()
     out = facts.ends_region, facts.disabled, facts.only_itself, facts.kept_out, facts.wraps
-    return *out, once_in_models(facts), facts.decorators, given
+    return *out, runs_once_in_models(facts), facts.decorators, given
 
 
 def _in_short(calls: Sequence[tuple[Call, Sequence[str]]]) -> list[tuple[object, ...]]:
@@ -389,7 +389,7 @@ class _Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class RegionOptions:
     """Regions that a user asks for beside those that the code shows: functions and classes whose
     qualified names match a glob of ``entry_points``; with ``every``, whatever gets tensors.
 
@@ -405,11 +405,11 @@ class Asked:
         return self.within is None or module in self.within
 
 
-NOTHING_ASKED = Asked()
+DEFAULT_REGIONS = RegionOptions()
 
 
 def compiled_regions(
-    program: Program, possible: Callable[[Call], bool], asked: Asked = NOTHING_ASKED
+    program: Program, possible: Callable[[Call], bool], asked: RegionOptions = DEFAULT_REGIONS
 ) -> Reached:
     """What is compiled or captured: first what provably is, or is said to be, then what any
     module's forward does, then what users of a library may compile.
@@ -430,7 +430,9 @@ def compiled_regions(
     if not asked.every:
         reached.keep_near(_MAX_DEPTH)
         return reached
-    for name in Guesses(program).of(modules, lambda name: reached.kind(name) is not None):
+    for name in LibraryEntryPoints(program).of(
+        modules, lambda name: reached.kind(name) is not None
+    ):
         reached.add(name, "gets tensors, and may be compiled", RegionKind.MODEL)
         if not name.rpartition(".")[2].startswith("_"):  # users call it as they like
             reached.entered.setdefault(name, RegionKind.MODEL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from pygraph_lint.analysis.interprocedural.call_graph import edges
-from pygraph_lint.analysis.interprocedural.forwarded_parameters import PassedOn
+from pygraph_lint.analysis.interprocedural.forwarded_parameters import ForwardedParameters
 from pygraph_lint.analysis.program.facts import FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.program.program import Program
 
@@ -19,14 +19,14 @@ _OF_TRAINING = ("loader", "optimizer")
 _MAX_CALLS = 3
 
 
-class Guesses:
+class LibraryEntryPoints:
     """Which functions of a library its users may compile: those that get tensors, and do not do
     what a program does around compiled code.
     """
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._passed_on = PassedOn(program)
+        self._passed_on = ForwardedParameters(program)
         self._uses_files: dict[tuple[str, int], bool] = {}  # by function and number of calls
 
     def of(self, modules: Iterable[ModuleFacts], in_region: Callable[[str], bool]) -> Iterator[str]:

@@ -20,12 +20,12 @@ _IN_MODELS = re.compile(
 )
 
 
-def once_in_loops(function: str) -> bool:
+def runs_once_in_loops(function: str) -> bool:
     """Whether a function that a training loop calls does not run on every step."""
     return _IN_LOOPS.search(function.rpartition(".")[2]) is not None
 
 
-def once_in_models(function: FunctionFacts) -> bool:
+def runs_once_in_models(function: FunctionFacts) -> bool:
     """Whether a function that a model's forward leads to does not run on every call of compiled
     code: what waits for something else is not compiled.
     """
@@ -33,7 +33,7 @@ def once_in_models(function: FunctionFacts) -> bool:
     return sleeps or _IN_MODELS.search(function.name.rpartition(".")[2]) is not None
 
 
-def is_of_library(program: Program, function: str) -> bool:
+def is_library_metric(program: Program, function: str) -> bool:
     """Whether a method's class derives from a metric of a library: it evaluates, and counts where a
     step calls it.
     """

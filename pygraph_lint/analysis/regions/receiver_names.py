@@ -38,7 +38,7 @@ def is_of_loss(function: str) -> bool:
     return function.endswith(".forward") and _OF_LOSS.search(function) is not None
 
 
-class Akin:
+class ReceiversByName:
     """The methods that objects may have by their names."""
 
     def __init__(self, program: Program) -> None:

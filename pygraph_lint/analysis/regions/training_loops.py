@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pygraph_lint.analysis.domain.region import Region, RegionKind
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interprocedural.call_graph import methods_of_passed, targets
-from pygraph_lint.analysis.interprocedural.higher_order import PassedFunctions
+from pygraph_lint.analysis.interprocedural.higher_order import FunctionArguments
 from pygraph_lint.analysis.program.facts import (
     ACTS,
     COLLATES,
@@ -26,10 +26,10 @@ from pygraph_lint.analysis.program.facts import (
     is_program,
 )
 from pygraph_lint.analysis.program.program import Program
-from pygraph_lint.analysis.regions.compiled import NOTHING_ASKED, Asked, Reached
+from pygraph_lint.analysis.regions.compiled import DEFAULT_REGIONS, Reached, RegionOptions
 from pygraph_lint.analysis.regions.named_devices import NamedDevices
-from pygraph_lint.analysis.regions.occasional_functions import is_of_library, once_in_loops
-from pygraph_lint.analysis.regions.receiver_names import Akin, is_of_loss
+from pygraph_lint.analysis.regions.occasional_functions import is_library_metric, runs_once_in_loops
+from pygraph_lint.analysis.regions.receiver_names import ReceiversByName, is_of_loss
 from pygraph_lint.analysis.syntax.nodes import short
 from pygraph_lint.analysis.syntax.spans import Span
 
@@ -67,7 +67,7 @@ class LoopRegions:
         program: Program,
         compiled: Reached,
         bodies_of: BodiesOf = no_bodies,
-        asked: Asked = NOTHING_ASKED,
+        asked: RegionOptions = DEFAULT_REGIONS,
     ) -> None:
         self._callers: dict[str, list[tuple[str, Call]]] = defaultdict(list)
         self._program = program
@@ -79,8 +79,8 @@ class LoopRegions:
         self._devices = NamedDevices(program)
         self._every = asked.every
         self._of_models: dict[str, tuple[str, ...]] = {}  # what models run, where steps call them
-        self._passed = PassedFunctions(program)
-        self._akin = Akin(program)
+        self._passed = FunctionArguments(program)
+        self._akin = ReceiversByName(program)
         self._resolved: dict[str, dict[Span, list[Call]]] = {}
         modules = [each for each in program.modules.values() if not each.is_test]
         counting = [each for each in modules if asked.counts(each.module)]
@@ -209,7 +209,7 @@ class LoopRegions:
         if self._is_compiled(body.function):
             return False
         if body.why == UPDATES:
-            return not is_of_library(self._program, body.function)
+            return not is_library_metric(self._program, body.function)
         if body.why not in (MAY_CALL_STEP, ACTS):
             return True
         if body.why == MAY_CALL_STEP and _of_evaluation(body.function):
@@ -359,7 +359,7 @@ class LoopRegions:
             if name.endswith(".forward") and not is_of_loss(name):
                 self._of_models.setdefault(name, path)  # most of it is reported as a model's code
                 continue
-            if once_in_loops(name) and not self._is_of_policy(name):
+            if runs_once_in_loops(name) and not self._is_of_policy(name):
                 continue
             if name in self._passes:  # its loop is the step, and what is beside that runs once
                 continue

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 
-class How(Enum):
+class TestKind(Enum):
     """What a condition asks of a parameter."""
 
     TRUE = "true"  # p
@@ -18,47 +18,47 @@ class How(Enum):
     KIND = "kind"  # isinstance(p, list)
 
 
-class Test(NamedTuple):
+class LiteralTest(NamedTuple):
     """A condition on a parameter; ``among`` are the literals that it is compared with, ``kinds``
     the bits of the classes that it may be an instance of.
     """
 
-    how: How
+    how: TestKind
     among: tuple[object, ...] = ()
     kinds: int = 0
 
     def outcome(self, value: object) -> bool:
         """How it comes out for a literal."""
-        if self.how is How.TRUE:
+        if self.how is TestKind.TRUE:
             return bool(value)
         if self.how in _ORDERING:
             limit = self.among[0]
             if not isinstance(value, (int, float)) or not isinstance(limit, (int, float)):
                 return False
-            return value < limit or (self.how is How.AT_MOST and value == limit)
-        return value is None if self.how is How.NONE else value in self.among
+            return value < limit or (self.how is TestKind.AT_MOST and value == limit)
+        return value is None if self.how is TestKind.NONE else value in self.among
 
 
-_TRUE, _NONE = Test(How.TRUE), Test(How.NONE)
-_ORDERING = (How.BELOW, How.AT_MOST)
+_TRUE, _NONE = LiteralTest(TestKind.TRUE), LiteralTest(TestKind.NONE)
+_ORDERING = (TestKind.BELOW, TestKind.AT_MOST)
 # Which test each comparison asks, and its outcome for which the comparison holds.
-_ORDERS: dict[type[ast.cmpop], tuple[How, bool]] = {
-    ast.Lt: (How.BELOW, True),
-    ast.LtE: (How.AT_MOST, True),
-    ast.Gt: (How.AT_MOST, False),
-    ast.GtE: (How.BELOW, False),
+_ORDERS: dict[type[ast.cmpop], tuple[TestKind, bool]] = {
+    ast.Lt: (TestKind.BELOW, True),
+    ast.LtE: (TestKind.AT_MOST, True),
+    ast.Gt: (TestKind.AT_MOST, False),
+    ast.GtE: (TestKind.BELOW, False),
 }
 
 
-class Tested(NamedTuple):
+class ParameterTest(NamedTuple):
     """A test of a parameter, and how it has to come out."""
 
     parameter: str
-    test: Test
+    test: LiteralTest
     outcome: bool
 
 
-def comparison(node: ast.expr) -> tuple[ast.expr, Test, bool] | None:
+def comparison(node: ast.expr) -> tuple[ast.expr, LiteralTest, bool] | None:
     """What a condition compares with literals, the test, and the outcome of the test for which the
     condition holds; None for other conditions.
     """
@@ -73,13 +73,13 @@ def comparison(node: ast.expr) -> tuple[ast.expr, Test, bool] | None:
     if isinstance(operator, (ast.Is, ast.IsNot)):
         if not isinstance(right, ast.Constant) or not isinstance(right.value, bool):
             return None
-        return node.left, Test(How.ONE_OF, (right.value,)), positive
+        return node.left, LiteralTest(TestKind.ONE_OF, (right.value,)), positive
     if isinstance(operator, (ast.In, ast.NotIn)):
         listed = right.elts if isinstance(right, (ast.Tuple, ast.List, ast.Set)) else []
     elif type(operator) in _ORDERS:
         number = isinstance(right, ast.Constant) and isinstance(right.value, (int, float))
         how, holds = _ORDERS[type(operator)]
-        return (node.left, Test(how, (right.value,)), holds) if number else None  # type: ignore[attr-defined]
+        return (node.left, LiteralTest(how, (right.value,)), holds) if number else None  # type: ignore[attr-defined]
     elif isinstance(operator, (ast.Eq, ast.NotEq)):
         listed = [right]
     else:
@@ -87,7 +87,7 @@ def comparison(node: ast.expr) -> tuple[ast.expr, Test, bool] | None:
     among = tuple(each.value for each in listed if isinstance(each, ast.Constant))
     if not among or len(among) < len(listed):
         return None
-    return node.left, Test(How.ONE_OF, among), positive
+    return node.left, LiteralTest(TestKind.ONE_OF, among), positive
 
 
 def asks_for_none(node: ast.expr) -> bool | None:

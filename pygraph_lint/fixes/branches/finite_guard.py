@@ -154,7 +154,7 @@ def _doubt_copy(site: Site, guard: _Guard) -> None:
     site.safe_only_if(
         "fresh",
         bool(loads)
-        and site.ask.only_holder(loads[0])
+        and site.ask.is_unaliased(loads[0])
         and all(_makes_its_own(site, each) for each in _values_of(site, loads[0]))
         and (closed or not _from_method(site, loads[0]))
         and not any(map(_hooks, site.ask.of_kind(ast.Attribute))),

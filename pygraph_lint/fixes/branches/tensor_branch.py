@@ -19,23 +19,8 @@ import libcst as cst
 from pygraph_lint.analysis.queries.interface import Device, Known, Type
 from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, method_name
 from pygraph_lint.fixes.arms import NEUTRAL, Step, steps
-from pygraph_lint.fixes.build import (
-    Line,
-    assign,
-    call,
-    conjunction,
-    expression,
-    grouped,
-    operand,
-)
-from pygraph_lint.fixes.calm import (
-    ONE,
-    SINGLE,
-    alike,
-    is_held,
-    may_not_fit,
-    shape_of,
-)
+from pygraph_lint.fixes.build import Line, assign, call, conjunction, expression, grouped, operand
+from pygraph_lint.fixes.calm import ONE, SINGLE, alike, is_held, may_not_fit, shape_of
 from pygraph_lint.fixes.guards import not_compiling
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import changes_in_place
@@ -43,8 +28,8 @@ from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 from pygraph_lint.fixes.truths import (
     PLAIN,
-    asked_of,
     is_within,
+    obligation_on_caller,
     operands,
     single_elements,
     tested_operands,
@@ -313,7 +298,7 @@ def _goes_on(site: Site, node: ast.If, step: Step) -> bool:
 
 def _asked(test: ast.expr) -> set[str]:
     """The names that a condition asks what only tensors can be asked."""
-    calls = (asked_of(node) for node in ast.walk(test) if isinstance(node, ast.Call))
+    calls = (obligation_on_caller(node) for node in ast.walk(test) if isinstance(node, ast.Call))
     return {node.id for node in calls if isinstance(node, ast.Name)}
 
 

@@ -87,7 +87,7 @@ def _is_kept(
     """Whether a tensor that is written in place is itself worked on by what is not linear: autograd
     then keeps it, and refuses it when it has changed.
     """
-    if isinstance(written, ast.Name) and site.ask.only_holder(written):
+    if isinstance(written, ast.Name) and site.ask.is_unaliased(written):
         return False
     reads = masked_reads(node.value, mask)
     own = any(ast.dump(each.value) == ast.dump(written).replace("Store", "Load") for each in reads)
@@ -161,7 +161,7 @@ def _written(
     site: Site, written: ast.expr, old: cst.BaseExpression, chosen: cst.BaseExpression
 ) -> Line:
     """``x = chosen``, or ``x.copy_(chosen)`` where others may hold the tensor."""
-    if isinstance(written, ast.Name) and site.ask.only_holder(written):
+    if isinstance(written, ast.Name) and site.ask.is_unaliased(written):
         return assign(written.id, chosen)
     copied = expression("{x}.copy_({value})", x=operand(old), value=chosen)
     return cst.SimpleStatementLine([cst.Expr(copied)])

@@ -1,0 +1,88 @@
+"""Methods of objects that a function makes, in which the graph ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from pygraph_lint.analysis.interprocedural.graph_breaks import BREAKING_EVENTS
+from pygraph_lint.analysis.regions.compiled import RegionOptions
+from pygraph_lint.rules import catalogue
+from tests.analysis.programs import confirmed, project
+
+SOLVERS = """
+    import torch
+    class Solver:
+        def __init__(self, scale):
+            self.scale = scale
+        def run(self, x: torch.Tensor):
+            return self.step(x)
+        def step(self, x: torch.Tensor):
+            return x if x.sum() > 0 else -x
+        def plain(self, x: torch.Tensor):
+            return x * self.scale
+        def __call__(self, x: torch.Tensor):
+            return self.run(x)
+    class Quiet(Solver):
+        def step(self, x: torch.Tensor):
+            return x
+    class RK4(Solver):
+        pass
+    class Heun(Solver):
+        pass
+"""
+
+
+def made_objects(body: str, head: str = "") -> list[str]:
+    source = "import torch\nfrom pkg.solvers import Solver, Quiet, RK4, Heun\n" + head
+    source += "\ndef solve(x: torch.Tensor, given: Solver, name='a'):\n"
+    source += "".join(f"    {line}\n" for line in body.splitlines())
+    linked, facts = project(RegionOptions(every=True), pkg__solvers=SOLVERS, pkg__m=source)
+    events = confirmed(linked, facts["pkg.m"])
+    return [event.subject for event in events if event.kind == "effect.made-object"]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("s = Solver(2)\nreturn s.run(x)", ["s.run"]),
+        ("return Solver(2).run(x)", ["Solver(2).run"]),
+        ("s = Solver(2)\nrun = s.run\nreturn run(x)", ["run"]),
+        ("s = Solver(2)\nif name:\n    s = Heun(2)\nreturn s.run(x)", ["s.run"]),
+        # the class of the object says which method runs
+        ("s = Quiet(2)\nreturn s.run(x)", []),
+        # the graph does not end in it
+        ("s = Solver(2)\nreturn s.plain(x)", []),
+        # calling the object itself needs no bound method
+        ("s = Solver(2)\nreturn s(x)", []),
+        # made by the caller
+        ("return given.run(x)", []),
+    ],
+)
+def test_methods_of_objects_made_here(body: str, expected: list[str]) -> None:
+    assert made_objects(body) == expected
+
+
+def test_a_class_from_a_table() -> None:
+    head = "TABLE = {'a': Solver, 'b': RK4, 'c': Heun}\nQUIET = {'a': Quiet}\n"
+    assert made_objects("s = TABLE[name](2)\nreturn s.run(x)", head) == ["s.run"]
+    assert made_objects("s = QUIET[name](2)\nreturn s.run(x)", head) == []
+
+
+def test_an_object_kept_in_an_attribute_belongs_to_no_single_call() -> None:
+    source = """
+    import torch
+    from pkg.solvers import Solver
+    class Owner:
+        def __init__(self):
+            self.solver = Solver(2)
+        def run(self, x: torch.Tensor):
+            return self.solver.run(x)
+    """
+    linked, facts = project(RegionOptions(every=True), pkg__solvers=SOLVERS, pkg__m=source)
+    assert not confirmed(linked, facts["pkg.m"])
+
+
+def test_every_breaking_event_has_a_rule_that_claims_a_break() -> None:
+    rules = catalogue.load().values()
+    claimed = {e for rule in rules if rule.consequences["compile"] == "break" for e in rule.events}
+    assert claimed >= BREAKING_EVENTS

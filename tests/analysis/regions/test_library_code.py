@@ -1,0 +1,210 @@
+"""Code of libraries without annotations: functions that get others, objects that hold tensors."""
+
+from __future__ import annotations
+
+import pytest
+
+from pygraph_lint.analysis.regions.compiled import RegionOptions
+from tests.analysis.programs import confirmed, project
+
+
+def seen(source: str) -> list[str]:
+    """The kinds of the events of a library's file, whatever of it users may compile."""
+    linked, facts = project(
+        RegionOptions(every=True), m="import torch\nfrom torch import nn\n" + source
+    )
+    return [event.kind for event in confirmed(linked, facts["m"])]
+
+
+CALLED = "def solve(fun, x, n):\n    x = x.unsqueeze(0)\n    y = fun(x)\n"
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        ("if y > n:\n    return x\nreturn torch.norm(y)", ["branch.if"]),
+        ("if y > n:\n    return x\nreturn y.softmax(-1)", ["branch.if"]),
+        ("if y > n:\n    return x\nreturn torch.linalg.inv(y)", ["branch.if"]),
+        ("a, b = fun(x)\nif b > n:\n    return x\nreturn a + b.clamp_min(0)", ["branch.if"]),
+    ],
+)
+def test_later_uses_show_what_a_call_gave(later: str, expected: list[str]) -> None:
+    body = "".join(f"    {line}\n" for line in later.split("\n"))
+    # The first use is in front of what shows it.
+    assert seen("import m2\n" + CALLED.replace("fun(x)", "m2.table[n](x)") + body) == expected
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "if y > n:\n    return x\nreturn y",
+        "if y > n:\n    return x\ny = x + 1\nreturn y.softmax(-1)",  # of another value
+        "if y > n:\n    return x\nreturn y.softmax(-1) if torch.is_tensor(y) else y",
+        "if y > n:\n    return x\nreturn y.softmax(-1) if isinstance(y, torch.Tensor) else y",
+        "if y > n:\n    return x\nreturn y.inverse(x)",  # of a transform
+    ],
+)
+def test_later_uses_that_show_nothing(later: str) -> None:
+    body = "".join(f"    {line}\n" for line in later.split("\n"))
+    assert seen("import m2\n" + CALLED.replace("fun(x)", "m2.table[n](x)") + body) == []
+
+
+def test_a_method_of_an_object_that_holds_tensors() -> None:
+    source = """
+class Buffer:
+    def __init__(self, other):
+        self.done = torch.zeros_like(other.done)
+        self.full = False
+    def valid(self):
+        return bool(self.done.all())
+    def is_full(self):
+        print(self.full)
+        return self.full
+"""
+    assert seen(source) == ["sync.bool"]
+
+
+def test_a_method_of_a_module_that_applies_its_layer() -> None:
+    source = """
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(3, 4)
+    def act(self, obs):
+        return self.net(obs).argmax().item()
+"""
+    assert seen(source) == ["sync.item"]
+
+
+def test_a_method_of_a_module_gets_tensors() -> None:
+    source = """
+class Shift(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.n = n
+    def inverse(self, y):
+        print(self.n)
+        return y / self.n
+    def __repr__(self):
+        print(self.n)
+"""
+    assert seen(source) == ["call"]
+
+
+def test_elements_of_a_parameter_that_are_read() -> None:
+    source = "def group(found):\n    return [each.item() for each in found]\n"
+    assert seen(source) == ["sync.item"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("fun", ["branch.if"]), ("stop_fn", []), ("check_convergence", [])]
+)
+def test_a_function_that_an_object_is_made_with(name: str, expected: list[str]) -> None:
+    source = f"""
+class Solver:
+    def __init__(self, {name}, rtol):
+        self.{name} = {name}
+        self.rtol = rtol
+    def step(self, x):
+        x = x.unsqueeze(0)
+        y = self.{name}(x)
+        if y:
+            return x
+        return x + 1
+"""
+    assert seen(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("if y > 2:\n        x = -x\n    return nn.functional.mse_loss(x, y)", ["branch.if"]),
+        ("if y > 2:\n        x = -x\n    return torch.cdist(x, y)", ["branch.if"]),
+        ("if y > 2:\n        x = -x\n    return torch.add(x, y)", []),
+    ],
+)
+def test_a_second_argument_that_has_to_be_a_tensor(body: str, expected: list[str]) -> None:
+    assert seen(f"def loss(x, y):\n    x = x.unsqueeze(0)\n    {body}\n") == expected
+
+
+@pytest.mark.parametrize(("name", "expected"), [("mask", ["shape.mask-read"]), ("index", [])])
+def test_an_index_that_is_called_a_mask(name: str, expected: list[str]) -> None:
+    assert (
+        seen(f"def keep(x, {name}=None):\n    x = x.unsqueeze(0)\n    return x[{name}]\n")
+        == expected
+    )
+
+
+def test_what_describes_a_tensor_is_none() -> None:
+    source = """
+def make(x, dtype=None, out_device=None):
+    x = x.unsqueeze(0)
+    return cast(x, dtype or x.dtype, out_device or x.device)
+def cast(x, dtype, device):
+    return torch.stack([x, dtype, device])
+"""
+    assert seen(source) == []
+
+
+def test_what_a_list_is_searched_for() -> None:
+    source = "def drop(x):\n    rest = [0, 1, 2]\n    rest.remove(x.argmax())\n    return x[rest]\n"
+    assert seen(source)[0] == "branch.membership"
+
+
+def test_a_parameter_in_a_text() -> None:
+    source = "def text(x):\n    return inner(x.exp())\ndef inner(t):\n    return str(t)\n"
+    assert seen(source) == ["sync.format"]
+
+
+OBJECTS = """
+class Problem:
+    x: torch.Tensor
+    n: int
+class Other:
+    def __init__(self):
+        self.steps = 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("problem.x.sum() > 0", ["branch.if"]),
+        ("problem.n > 0", []),
+        ("problem.steps > 0", []),
+        ("config.x > 0", []),  # settings
+    ],
+)
+def test_an_attribute_by_its_name(test: str, expected: list[str]) -> None:
+    body = f"    y = y.unsqueeze(0)\n    if {test}:\n        y = -y\n    return y\n"
+    assert seen(f"{OBJECTS}def step(problem, config, y):\n{body}") == expected
+    twice = OBJECTS + OBJECTS.replace("Problem", "Second").replace("Other", "Third")
+    assert seen(f"{twice}def step(problem, config, y):\n{body}") == []
+
+
+DIAGONAL = """
+class Diagonal:
+    def __init__(self, diag, size):
+        self.diag = diag
+        self.size = size
+    def logdet(self):
+        if self.diag.min() <= 0:
+            raise ValueError
+        return self.diag.log().sum()
+    def rows(self):
+        if self.size > 3:
+            print(self.size)
+        return self.size
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("self.diag.unsqueeze(-1) * other", ["branch.raise"]),
+        ("torch.matmul(self.diag, other)", ["branch.raise"]),
+        ("self.diag * other", []),
+    ],
+)
+def test_what_an_object_is_made_with_as_its_methods_use_it(use: str, expected: list[str]) -> None:
+    assert seen(f"{DIAGONAL}    def matmul(self, other):\n        return {use}\n") == expected
