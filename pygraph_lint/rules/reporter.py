@@ -185,7 +185,7 @@ class Reporter:
             if region is not None and any(need.kind == "may" for need in event.needs):
                 region = self.project.region(region.function, event.needs) or region
             finding = self.finding(facts, event, rule, region)
-            if by_hand or not event.at_home or finding.consequences["compile"] != "ok":
+            if by_hand or not event.lives_on_host or finding.consequences["compile"] != "ok":
                 found[key] = finding
 
     def finding(
@@ -198,7 +198,7 @@ class Reporter:
             form = form_of(rule.code, event, self.options.target_torch)
         consequences = _consequences(rule, event, form, by_hand)
         message = rule.captured if by_hand else rule.message
-        if event.at_home:
+        if event.lives_on_host:
             message = _ON_HOST
         elif event.note("pinned") == "no":
             message = _UNPINNED
@@ -249,7 +249,7 @@ def _consequences(rule: Rule, event: Event, form: Form | None, by_hand: bool) ->
         found["fullgraph"] = "error"  # which way the program goes is not known
     if not event.waits:
         found["sync"] = "no"
-        read = event.at_home or event.kind in MADE
+        read = event.lives_on_host or event.kind in MADE
         if read and found["cudagraph"] == "not capturable":
             # What the host read in the capture stays.
             found["cudagraph"] = "ok" if event.note("fixed") == "yes" else "stale"

@@ -13,28 +13,40 @@ from pygraph_lint.analysis.syntax.spans import Span
 
 
 class Need(NamedTuple):
-    """Something another function or file has to confirm before the event counts.
+    """A proof obligation: what another function or file has to confirm before an event counts.
 
-    ``kind`` is ``param`` (a parameter is a tensor at some call in a region), ``given`` (it is
-    nothing but a tensor at some call), ``passed`` (the same, and no array of NumPy), ``return`` (a
-    project function returns a tensor), ``attr`` (an attribute of a class holds a tensor), ``type``
-    (what the name of a type means is a tensor), ``host`` (what its one choice names is a tensor on
-    the host), ``module`` (a class is a module), ``true`` / ``false`` (a predicate can give that),
-    ``says`` (of a function that says whether it gets None: the choice for None, or for others),
-    ``keeps`` (a cached function ends the graph), ``generator`` (an attribute of a class is a
-    torch.Generator), ``ends`` (the graph ends in a method), ``checks`` (distributions check their
-    arguments; with a name: and no class of the project has a method of that name), ``may`` (at
-    some call all ``tests`` of parameters may come out as they have to),
-    ``set`` (all ``tests`` of attributes of a class may come out so in usual use; without a class,
-    of whatever object of settings has them),
-    ``called`` (some call in a region runs a function), ``every`` (whatever gets tensors is asked
-    for: nothing shows that it happens in usual use), ``omitted`` (some call leaves it out),
-    ``away`` (some call passes a tensor that is not on the host, or what one choice says is none of
-    the host: else an event is about one of it),
-    ``any`` (all of one of the ``choices`` hold), ``not`` (all of none of them); ``owner`` is the
-    qualified name of the function or class, ``name`` the parameter, the attribute or the module
-    (empty for ``return``).
-    ``site`` is the call whose result is meant (``call_site``); without one, of any call.
+    ``owner`` is the qualified name of the function or class, ``name`` the parameter, the attribute
+    or the module (empty for ``return``). ``site`` is the call whose result is meant
+    (``call_site``); without one, of any call. ``kind`` says what has to be so:
+
+    ``param``      a parameter is a tensor at some call in a region
+    ``given``      it is nothing but a tensor at some call
+    ``passed``     the same, and no array of NumPy
+    ``omitted``    some call leaves a parameter out
+    ``open``       nothing is known of an argument at some call in a training loop
+    ``return``     a function of the project returns a tensor
+    ``attr``       an attribute of a class holds a tensor
+    ``type``       what the name of a type means is a tensor
+    ``host``       what its one choice names is a tensor on the host
+    ``away``       some call passes a tensor that is not on the host, or what its one choice says
+                   is not so
+    ``presumed``   a tensor of unknown origin is on the device
+    ``module``     a class is a module
+    ``generator``  an attribute of a class is a torch.Generator
+    ``true``, ``false``  a predicate can give that
+    ``says``       of a function that says whether it gets None: the choice for None, or for others
+    ``may``        at some call all ``tests`` of parameters may come out as they have to
+    ``set``        all ``tests`` of attributes of a class may come out so in usual use; without a
+                   class, of whatever object of settings has them
+    ``named``      what some object of settings keeps by a name
+    ``called``     some call in a region runs a function
+    ``every``      whatever gets tensors is asked for: nothing shows that it happens in usual use
+    ``ends``       the graph ends in a method
+    ``keeps``      a cached function ends the graph
+    ``checks``     distributions check their arguments; with a name: and no class of the project
+                   has a method of that name
+    ``any``        all of one of the ``choices`` hold
+    ``not``        all of none of them do
     """
 
     kind: str
@@ -55,23 +67,23 @@ CONDITIONS = ("true", "false", "set", "says", "every")
 _MAX_CHOICES = 8
 
 
-def on_host(home: Need) -> Need:
-    """That the value which ``home`` names is a tensor on the host."""
-    return Need("host", "", "", ((home,),))
+def on_host(source: Need) -> Need:
+    """That the value which ``source`` names is a tensor on the host."""
+    return Need("host", "", "", ((source,),))
 
 
-def not_on_host(home: Need) -> Need:
+def not_on_host(source: Need) -> Need:
     """That it is none."""
-    return Need("not", "", "", ((on_host(home),),))
+    return Need("not", "", "", ((on_host(source),),))
 
 
-def away(home: Need) -> Need:
-    """That the value which ``home`` names is not known to be on the host: of a parameter, what
+def maybe_on_device(source: Need) -> Need:
+    """That the value which ``source`` names is not known to be on the host: of a parameter, what
     calls pass for it.
     """
-    if home.kind == "param":
-        return Need("away", home.owner, home.name.partition("|")[0])
-    return Need("away", "", "", ((on_host(home),),))
+    if source.kind == "param":
+        return Need("away", source.owner, source.name.partition("|")[0])
+    return Need("away", "", "", ((on_host(source),),))
 
 
 def call_site(function: str, start: int, span: Span) -> str:
@@ -128,7 +140,7 @@ class Event(NamedTuple):
     arms: tuple[str, ...] = ()
 
     @property
-    def at_home(self) -> bool:
+    def lives_on_host(self) -> bool:
         """Whether the tensor whose value is needed here lives on the host."""
         needed = not self.kind.startswith("host.") and self.kind != "branch.random-skip"
         return needed and self.note("lives") == "host"
@@ -136,7 +148,7 @@ class Event(NamedTuple):
     @property
     def waits(self) -> bool:
         """Whether the host may wait for the device here."""
-        return not self.at_home and self.note("waits") != "no"
+        return not self.lives_on_host and self.note("waits") != "no"
 
     def note(self, name: str) -> str | None:
         """The note called ``name``, or None."""

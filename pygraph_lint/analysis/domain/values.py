@@ -86,7 +86,8 @@ class Value(NamedTuple):
     ``item`` stands for any element. ``cls`` has qualified names, sorted, separated by commas;
     none where the value may be both an object and a function. ``const`` is the value itself where
     it is a small constant. ``why`` is the evidence, a sentence.
-    ``home`` names a value from elsewhere on whose device the tensor is: nothing here has moved it.
+    ``device_of`` names a value from elsewhere on whose device the tensor is: nothing here has
+    moved it.
     """
 
     kinds: int
@@ -101,7 +102,7 @@ class Value(NamedTuple):
     const: object = None
     why: str = ""
     keys: tuple[Key, ...] | None = None
-    home: Need | None = None
+    device_of: Need | None = None
 
     @property
     def is_tensor(self) -> bool:
@@ -155,11 +156,12 @@ def tensor(
     ndim: int = -1,
     flags: int = 0,
     needs: tuple[Need, ...] = (),
-    home: Need | None = None,
+    device_of: Need | None = None,
 ) -> Value:
     """A tensor."""
     return _new(
-        Value, (TENSOR, dtype, device, ndim, flags, needs, None, None, "", None, why, None, home)
+        Value,
+        (TENSOR, dtype, device, ndim, flags, needs, None, None, "", None, why, None, device_of),
     )
 
 
@@ -246,12 +248,14 @@ def element(value: Value) -> Value:
         rank = value.ndim - 1 if value.ndim > 0 else -1
         if value.flags & SYMBOL and value.needs and value.needs[0].name.count("|") <= _MAX_DEPTH:
             need = value.needs[0]._replace(name=f"{value.needs[0].name}|0")
-            home = need if value.home is not None else None
+            device_of = need if value.device_of is not None else None
             return value._replace(
-                ndim=rank, needs=(need,), items=None, item=None, keys=None, home=home
+                ndim=rank, needs=(need,), items=None, item=None, keys=None, device_of=device_of
             )
         flags = value.flags & ~FRESH
-        return tensor(value.why, value.dtype, value.device, rank, flags, value.needs, value.home)
+        return tensor(
+            value.why, value.dtype, value.device, rank, flags, value.needs, value.device_of
+        )
     if value.kinds == NUMPY:
         return NUMPY_VALUE._replace(ndim=max(value.ndim - 1, -1))
     if value.items is not None:
@@ -294,18 +298,18 @@ def join(a: Value, b: Value) -> Value:
     flags = _joined_flags(a, b)
     cls = _joined_classes(a, b) if a.cls or b.cls else ""
     const = a.const if same else None
-    home = _joined_home(a, b) if a.home is not b.home else a.home
+    device_of = _joined_device_of(a, b) if a.device_of is not b.device_of else a.device_of
     return _new(
         Value,
-        (kinds, dtype, device, ndim, flags, needs, items, item, cls, const, why, keys, home),
+        (kinds, dtype, device, ndim, flags, needs, items, item, cls, const, why, keys, device_of),
     )
 
 
-def _joined_home(a: Value, b: Value) -> Need | None:
+def _joined_device_of(a: Value, b: Value) -> Need | None:
     """Where both are, if both are tensors."""
     if not (a.kinds & b.kinds & TENSOR):
-        return a.home or b.home
-    return a.home if a.home == b.home else None
+        return a.device_of or b.device_of
+    return a.device_of if a.device_of == b.device_of else None
 
 
 def _joined_tensor(a: Value, b: Value) -> tuple[str, int, int, tuple[Need, ...], str]:

@@ -58,7 +58,7 @@ def _by_uses(state: State, target: ast.Name, value: Value) -> Value:
         return value
     state.function.takes_tensors = True
     flags = value.flags & v.FLOW
-    return v.tensor(why, value.dtype, value.device, value.ndim, flags, home=value.home)
+    return v.tensor(why, value.dtype, value.device, value.ndim, flags, device_of=value.device_of)
 
 
 def _in_order(state: State, target: ast.Tuple | ast.List, source: ast.expr | None) -> Value | None:

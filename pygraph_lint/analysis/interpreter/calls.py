@@ -237,7 +237,7 @@ def _call_method(state: State, function: ast.Attribute, node: ast.Call) -> Value
         state.event("call", span_of(node), f"{base.cls}.{method}")
     first, known = site.first, base.cls or not base.kinds & v.UNKNOWN
     if method in ops.OF_ARRAYS and first.must_be_tensor and not known:
-        return v.tensor(first.why, device=first.device, home=first.home)
+        return v.tensor(first.why, device=first.device, device_of=first.device_of)
     return _method_on(state, base, method, holder, site)
 
 
@@ -361,7 +361,7 @@ def _learned(state: State, base: Value, method: str, holder: ast.expr) -> Value:
     state.note_shown(base)
     why = base.why if base.is_tensor and not base.needs else f"only a tensor has .{method}()"
     flags = base.flags & v.FLOW
-    known = v.tensor(why, base.dtype, base.device, base.ndim, flags, home=base.home)
+    known = v.tensor(why, base.dtype, base.device, base.ndim, flags, device_of=base.device_of)
     place = state.place(holder)
     if place is not None:
         state.env[place] = known
@@ -443,7 +443,7 @@ def _note_named(state: State, method: str, site: CallSite) -> bool:
     common = method in ops.COMMON_METHODS and not (method == "step" and len(site.node.args) > 1)
     if method.startswith("__") or method in ops.TENSOR_METHODS or common:
         return False
-    state.record_call("named", _kept_argument(state, site.node.func), method, site.node, site)
+    state.record_call("by name", _kept_argument(state, site.node.func), method, site.node, site)
     return True
 
 

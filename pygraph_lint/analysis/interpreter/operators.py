@@ -28,7 +28,7 @@ from pygraph_lint.analysis.interpreter.transfer.arithmetic import (
     identity,
     inherited_flags,
     merge_device,
-    merge_home,
+    merge_device_of,
     merge_needs,
     of_numbers,
     settled,
@@ -108,7 +108,7 @@ def _computed(dtype: str, left: Value, right: Value) -> Value:
         broadcast_rank(left, right),
         inherited_flags([left, right]),
         merge_needs(left, right),
-        merge_home([left, right]),
+        merge_device_of([left, right]),
     )
 
 

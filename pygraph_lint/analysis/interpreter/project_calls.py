@@ -57,8 +57,8 @@ def returned(state: State, need: Need, why: str) -> Value:
     if known is None or not known.is_tensor or known.kinds & (v.SEQUENCE | v.MAPPING):
         return value
     flags = value.flags | (known.flags & v.FLOW)
-    at_home = known.must_be_tensor and known.device == v.ON_HOST
-    device = v.ON_HOST if at_home else value.device
+    made_on_host = known.must_be_tensor and known.device == v.ON_HOST
+    device = v.ON_HOST if made_on_host else value.device
     return value._replace(dtype=known.dtype, device=device, ndim=known.ndim, flags=flags)
 
 

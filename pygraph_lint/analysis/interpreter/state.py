@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
-from pygraph_lint.analysis.domain.events import EVERY, KEYWORDS, Event, Need, away
+from pygraph_lint.analysis.domain.events import EVERY, KEYWORDS, Event, Need, maybe_on_device
 from pygraph_lint.analysis.domain.symbols import as_argument, constant
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interpreter.inference_from_uses import TensorUses
@@ -218,9 +218,9 @@ class State:
         if about is not None:
             if about.needs:
                 needs = needs + about.needs
-            home = about.home
-            if home is not None and about.device != v.ON_HOST:
-                needs = (*needs, away(home))
+            device_of = about.device_of
+            if device_of is not None and about.device != v.ON_HOST:
+                needs = (*needs, maybe_on_device(device_of))
             if about.why:
                 evidence = (about.why,)
         if not evidence and kind in _EVIDENT:

@@ -119,7 +119,7 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
         state.event("shape.from-value", span_of(node), text, number, position="yes")
     note_host_index(state, node, base, gathered or mask)
     rank = _rank_of_rest(state, node.slice, base.ndim)
-    return v.tensor(base.why, base.dtype, base.device, rank, flags, base.needs, base.home)
+    return v.tensor(base.why, base.dtype, base.device, rank, flags, base.needs, base.device_of)
 
 
 def _rank_of_rest(state: State, index: ast.expr, rank: int) -> int:
@@ -185,15 +185,15 @@ def _is_copied(index: Value, base: Value) -> bool:
 
 def note_host_index(state: State, node: ast.Subscript, base: Value, index: Value | None) -> None:
     """Record an index tensor that comes from elsewhere, if it is one of the host there."""
-    if index is None or index.home is None or index.ndim == 0 or base.device == v.ON_HOST:
+    if index is None or index.device_of is None or index.ndim == 0 or base.device == v.ON_HOST:
         return
-    if index.device == v.ON_HOST or index.home == base.home:
+    if index.device == v.ON_HOST or index.device_of == base.device_of:
         return
-    needs: tuple[Need, ...] = (on_host(index.home),)
+    needs: tuple[Need, ...] = (on_host(index.device_of),)
     if index.flags & v.SYMBOL:  # perhaps a tuple of tensors, one for each dimension
-        first = index.home._replace(name=f"{index.home.name}|0")
+        first = index.device_of._replace(name=f"{index.device_of.name}|0")
         needs = any_of(needs, (on_host(first),))
-    apart = (not_on_host(base.home),) if base.home is not None else ()
+    apart = (not_on_host(base.device_of),) if base.device_of is not None else ()
     about = v.tensor("made on the host", needs=(*needs, *apart))
     state.event("host.moved", span_of(node), source_of(node, 40), about)
 

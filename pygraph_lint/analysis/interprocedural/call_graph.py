@@ -13,14 +13,14 @@ from pygraph_lint.analysis.program.program import Program
 
 def targets(program: Program, call: Call) -> Sequence[str]:
     """The project functions a call may reach."""
-    if call.how == "named":
+    if call.how == "by name":
         known_ones = methods_of_passed(program, call.target, call.name)
         return known_ones or program.methods_called(call.name, call)
     key = call[:3]
     known = program.targets.get(key)
     if known is None:
         known = program.targets[key] = _targets(program, call)
-    if call.how in ("lone", "result") and not known:
+    if call.how in ("unique", "result") and not known:
         found = program.methods_called(call.name.rpartition("|")[2], call)
         return found if len(found) == 1 else ()
     return known
@@ -61,7 +61,7 @@ def _targets(program: Program, call: Call) -> Sequence[str]:
     if call.how == "super":
         found = program.method(call.target, call.name, 1)
         return [found] if found is not None else []
-    if call.how == "lone":
+    if call.how == "unique":
         return []
     if call.how == "hook":
         return program.methods_by_name.get(call.name, [])

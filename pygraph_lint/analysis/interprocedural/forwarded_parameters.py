@@ -88,7 +88,7 @@ class ForwardedParameters:
     ) -> Iterator[tuple[FunctionFacts, str]]:
         """The functions of the project that get a parameter, and what they call it."""
         for call in function.calls:
-            if call.how in ("mention", "named", "hook") or call.target.endswith(".apply"):
+            if call.how in ("mention", "by name", "hook") or call.target.endswith(".apply"):
                 continue
             places = _places(call, function.name, parameter)
             for target in targets(self._program, call) if places else ():

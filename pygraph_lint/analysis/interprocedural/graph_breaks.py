@@ -22,7 +22,7 @@ BREAKING_CALLS = ("logging.", "warnings.", "print", "time.", "open", "torch.auto
 # The same of cached functions: what they compute depends on no argument.
 _EVENTS_IN_CACHED = ("effect.log", "effect.lock")
 _CALLS_IN_CACHED = ("logging.", "warnings.", "builtins.print", "print")
-UNSURE = ("mention", "named", "hook")  # what such a call reaches is a guess
+UNSURE = ("mention", "by name", "hook")  # what such a call reaches is a guess
 
 # A function, and the class of the object whose method it is.
 _Place = tuple[str, str]

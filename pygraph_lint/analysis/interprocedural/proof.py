@@ -47,8 +47,7 @@ class Proof:
     """Says whether needs hold; an answer is worked out once.
 
     ``calls`` are those that count for what a parameter may be. ``returned`` says more of what
-    functions give than their facts.
-    ``options`` decides what options are; without it they may be anything.
+    functions give than their facts. Without ``options``, these may be anything.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class Proof:
         # Not a cycle: what a check leaves behind is not collected.
         self.paths = FeasiblePaths(program, calls, options, weakref.proxy(self))
         self.graph_breaks = GraphBreaks(program)
-        self.passed_on = ForwardedParameters(program)
+        self.forwarded = ForwardedParameters(program)
         self._returned = returned
         self.asked: set[tuple[Need, bool]] = set()
         self._known: dict[Need, bool] = {}
@@ -194,7 +193,7 @@ def _is_generator(proof: Proof, need: Need) -> bool:
     return owner is not None and proof.program.attribute(owner, need.name) == v.GENERATOR_VALUE
 
 
-def _is_usual(proof: Proof, need: Need) -> bool:
+def _option_may_be_set(proof: Proof, need: Need) -> bool:
     options = proof.options
     return options is None or all(options.held(need.owner, each) for each in need.tests)
 
@@ -204,10 +203,10 @@ def _is_value(proof: Proof, need: Need) -> bool:
     return found or _method_returns_tensor(proof, path_of(need))
 
 
-# -- values that are tensors, or with ``at_home`` tensors on the host ------------------------------
+# -- values that are tensors, or with ``host`` tensors on the host ------------------------------
 
 
-def _parameter_is_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
+def _parameter_is_tensor(proof: Proof, need: Need, host: bool) -> bool:
     facts = proof.program.functions.get(need.owner)
     if facts is None:
         return False
@@ -215,18 +214,18 @@ def _parameter_is_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
     call = proof.call_at(need.site)
     calls = proof.paths.callers(need.owner) if call is None else (call,)
     # Where a program's tensors are before it calls compiled code says nothing of a GPU.
-    outside = proof.calls.outside(need.owner) if call is None and not at_home else ()
+    outside = proof.calls.outside(need.owner) if call is None and not host else ()
     on_host = bool(outside) and not calls and need.owner not in proof.calls.entered
     calls = (*calls, *outside)
     if not calls and facts.name.endswith(".__init__"):
         calls = proof.program.constructions.get(facts.name, ())
     if parameter == KEYWORDS:
         others = (each for call in calls for each in call.named if each[0] not in facts.parameters)
-        return any(_is_tensor(proof, value, path, at_home) for _, value in others)
+        return any(_is_tensor(proof, value, path, host) for _, value in others)
     if parameter not in facts.parameters:
-        return _others_are_tensors(proof, facts, calls, need, at_home)
+        return _others_are_tensors(proof, facts, calls, need, host)
     unsaid = not calls
-    given = argument_or_default if at_home else passed
+    given = argument_or_default if host else passed
     for call in calls:
         if proof.of_loops and may_be_other_method(facts, parameter, call):
             continue
@@ -234,18 +233,18 @@ def _parameter_is_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
         unsaid = unsaid or value is None or bool(value.kinds & v.UNKNOWN)
         if value is None or (only and not _is_only_tensor(value)):
             continue
-        if _is_tensor(proof, value, path, at_home):
+        if _is_tensor(proof, value, path, host):
             return True
-    if at_home and not calls:
+    if host and not calls:
         value = dict(facts.defaults).get(parameter)
-        return value is not None and _is_tensor(proof, value, path, at_home=True)
+        return value is not None and _is_tensor(proof, value, path, host=True)
     # Of compiled code's arguments only tensors, and arrays that are traced as such, have an array's
     # methods.
-    if not unsaid or only or at_home or proof.of_loops or on_host:
+    if not unsaid or only or host or proof.of_loops or on_host:
         return False
     if path == (RESULT,):
         return is_called_for_tensors(facts, parameter)
-    return not path and proof.passed_on.is_tensor(facts, parameter)
+    return not path and proof.forwarded.is_tensor(facts, parameter)
 
 
 def _is_passed(proof: Proof, need: Need) -> bool:
@@ -257,17 +256,21 @@ def _is_passed(proof: Proof, need: Need) -> bool:
         value = passed(facts, parameter, call)
         if value is None or not _is_only_tensor(value) or not _is_tensor(proof, value, ()):
             continue
-        home = value.home
-        helper = home is not None and home.kind == "param" and not home.owner.endswith(".forward")
-        if not holds_of_arrays(value.why) or not helper or home is None:
+        device_of = value.device_of
+        helper = (
+            device_of is not None
+            and device_of.kind == "param"
+            and not device_of.owner.endswith(".forward")
+        )
+        if not holds_of_arrays(value.why) or not helper or device_of is None:
             return True
-        if proof.holds(home._replace(kind="passed")):
+        if proof.holds(device_of._replace(kind="passed")):
             return True
     return False
 
 
 def _others_are_tensors(
-    proof: Proof, facts: FunctionFacts, calls: Sequence[Call], need: Need, at_home: bool
+    proof: Proof, facts: FunctionFacts, calls: Sequence[Call], need: Need, host: bool
 ) -> bool:
     """Whether some call passes a tensor by a keyword that names no parameter, or, with ``*``, only
     tensors behind the last parameter.
@@ -279,8 +282,7 @@ def _others_are_tensors(
         if parameter == PLACES:
             given = call.positional[places:]
         if given and all(
-            value is not None and _is_tensor(proof, value, path_of(need), at_home)
-            for value in given
+            value is not None and _is_tensor(proof, value, path_of(need), host) for value in given
         ):
             return True
     return False
@@ -294,38 +296,38 @@ def _is_only_tensor(value: Value) -> bool:
     return value.kinds == v.TENSOR or (value.kinds == v.TENSOR | v.UNKNOWN and bool(held))
 
 
-def _returns_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
+def _returns_tensor(proof: Proof, need: Need, host: bool) -> bool:
     names, path = returning(proof.program, need.owner), path_of(need)
     if not names and not path and need.owner.rpartition(".")[2] in ops.OF_ARRAYS:
         call = proof.call_at(need.site)
         first = call.positional[0] if call is not None and call.positional else None
-        return first is not None and _is_tensor(proof, first, (), at_home)
-    return any(_one_returns_tensor(proof, name, path, need.site, at_home) for name in names)
+        return first is not None and _is_tensor(proof, first, (), host)
+    return any(_one_returns_tensor(proof, name, path, need.site, host) for name in names)
 
 
-def _attribute_is_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
+def _attribute_is_tensor(proof: Proof, need: Need, host: bool) -> bool:
     owner = proof.program.class_named(need.owner)
     if owner is None:
         return False
     attribute, path = need.name.partition("|")[0], path_of(need)
     value = proof.program.attribute(owner, attribute)
     if value is not None:
-        return _is_tensor(proof, value, path, at_home)
+        return _is_tensor(proof, value, path, host)
     method = proof.program.method(owner, attribute)
     if method is None:
         return False
     path = path[1:] if path[:1] == (RESULT,) else path
-    return _one_returns_tensor(proof, method, path, at_home=at_home)
+    return _one_returns_tensor(proof, method, path, host=host)
 
 
-def _type_is_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
+def _type_is_tensor(proof: Proof, need: Need, host: bool) -> bool:
     value, path = proof.program.types.get(proof.program.symbol(need.owner) or ""), path_of(need)
     if value is not None:  # a number or a tensor: only callers know
-        return not value.kinds & v.NUMBER and _is_tensor(proof, value, path, at_home)
+        return not value.kinds & v.NUMBER and _is_tensor(proof, value, path, host)
     if not path or not path[0].startswith("."):
         return False
     held = _held(need.owner, path)
-    return proof.holds(on_host(held) if at_home else held)
+    return proof.holds(on_host(held) if host else held)
 
 
 _OF_VALUE: dict[str, Callable[[Proof, Need, bool], bool]] = {
@@ -341,7 +343,7 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "any": _any_holds,
     "not": lambda proof, need: not _any_holds(proof, need),
     "may": lambda proof, need: proof.paths.may_come_out(need, proof.call_at(need.site)),
-    "set": _is_usual,
+    "set": _option_may_be_set,
     "says": _may_say,
     "module": lambda proof, need: proof.program.is_module(proof.program.symbol(need.owner)),
     "called": _is_called,
@@ -379,12 +381,12 @@ def _method_returns_tensor(proof: Proof, path: Path) -> bool:
 
 
 def _one_returns_tensor(
-    proof: Proof, name: str, path: Path, site: str = "", at_home: bool = False
+    proof: Proof, name: str, path: Path, site: str = "", host: bool = False
 ) -> bool:
     value = proof.returned(name)
     if value is not None and proof.call_at(site) is not None:
         value = _at_call(value, name, site)
-    return value is not None and _is_tensor(proof, value, path, at_home)
+    return value is not None and _is_tensor(proof, value, path, host)
 
 
 def _at_call(value: Value, function: str, site: str) -> Value:
@@ -395,8 +397,10 @@ def _at_call(value: Value, function: str, site: str) -> Value:
         items = tuple(_at_call(each, function, site) for each in items)
     if item is not None:
         item = _at_call(item, function, site)
-    home = _need_at_call(value.home, function, site) if value.home is not None else None
-    return value._replace(needs=needs, items=items, item=item, home=home)
+    device_of = (
+        _need_at_call(value.device_of, function, site) if value.device_of is not None else None
+    )
+    return value._replace(needs=needs, items=items, item=item, device_of=device_of)
 
 
 def _need_at_call(need: Need, function: str, site: str) -> Need:
@@ -407,28 +411,28 @@ def _need_at_call(need: Need, function: str, site: str) -> Need:
     return need._replace(choices=choices, site=site if here else need.site)
 
 
-def _is_tensor(proof: Proof, value: Value, path: Path, at_home: bool = False) -> bool:
-    """Whether the part of ``value`` that ``path`` leads to is a tensor; with ``at_home``: one
+def _is_tensor(proof: Proof, value: Value, path: Path, host: bool = False) -> bool:
+    """Whether the part of ``value`` that ``path`` leads to is a tensor; with ``host``: one
     on the host.
     """
     if not path:
-        here = _is_at_home(proof, value) if at_home else value.is_tensor
+        here = _is_host_tensor(proof, value) if host else value.is_tensor
         if proof.of_loops and value.device == v.ON_HOST:
             return False
         return here and proof.all_hold(value.needs)
     if value.flags & v.SYMBOL and value.needs:
         further = along(value.needs[0], path)
-        return further is not None and proof.holds(on_host(further) if at_home else further)
+        return further is not None and proof.holds(on_host(further) if host else further)
     step, rest = path[0], path[1:]
     if step == RESULT:
-        return _result_is_tensor(proof, value, rest, at_home)
+        return _result_is_tensor(proof, value, rest, host)
     if step.startswith(".") and value.keys is not None:
         entry = v.entries(value).get(step[1:])
-        return entry is not None and _is_tensor(proof, entry, rest, at_home)
+        return entry is not None and _is_tensor(proof, entry, rest, host)
     if step.startswith("."):
         held = bool(value.kinds & v.INSTANCE and value.cls)
-        return held and _held_is_tensor(proof, _held(value.cls, path), at_home)
-    return _element_is_tensor(proof, value, step, rest, at_home)
+        return held and _held_is_tensor(proof, _held(value.cls, path), host)
+    return _element_is_tensor(proof, value, step, rest, host)
 
 
 def _held(cls: str, path: Path) -> Need:
@@ -436,61 +440,61 @@ def _held(cls: str, path: Path) -> Need:
     return Need("attr", cls, "|".join(path)[1:])
 
 
-def _held_is_tensor(proof: Proof, held: Need, at_home: bool) -> bool:
+def _held_is_tensor(proof: Proof, held: Need, host: bool) -> bool:
     """The same of what an object holds; while that is being asked, it is not."""
-    asked = (held, at_home)
+    asked = (held, host)
     if asked in proof.asked:
         return False
     proof.asked.add(asked)
-    known = _attribute_is_tensor(proof, held, at_home)
+    known = _attribute_is_tensor(proof, held, host)
     proof.asked.discard(asked)
     return known
 
 
-def _is_at_home(proof: Proof, value: Value) -> bool:
+def _is_host_tensor(proof: Proof, value: Value) -> bool:
     """Whether a tensor is on the host: where it is made, or where it comes from."""
-    if not value.is_tensor or value.device == v.ON_HOST or value.home is None:
+    if not value.is_tensor or value.device == v.ON_HOST or value.device_of is None:
         return value.is_tensor and value.device == v.ON_HOST
-    return proof.holds(on_host(value.home))
+    return proof.holds(on_host(value.device_of))
 
 
-def _element_is_tensor(proof: Proof, value: Value, step: str, rest: Path, at_home: bool) -> bool:
+def _element_is_tensor(proof: Proof, value: Value, step: str, rest: Path, host: bool) -> bool:
     if value.keys is not None and value.kinds & v.MAPPING:
         held = {str(key): each for key, each in v.entries(value).items()}.get(step)
-        return held is not None and _is_tensor(proof, held, rest, at_home)
+        return held is not None and _is_tensor(proof, held, rest, host)
     if value.items is not None:
         try:
-            return _is_tensor(proof, value.items[int(step)], rest, at_home)
+            return _is_tensor(proof, value.items[int(step)], rest, host)
         except (ValueError, IndexError):
             return False
     if value.item is not None:
-        return _is_tensor(proof, value.item, rest, at_home)
+        return _is_tensor(proof, value.item, rest, host)
     if value.is_tensor and step.lstrip("-").isdigit():
-        return _is_tensor(proof, value, rest, at_home)
+        return _is_tensor(proof, value, rest, host)
     if value.kinds & v.INSTANCE and value.cls and step == "0":
-        return _first_field_is_tensor(proof, value.cls, rest, at_home)
+        return _first_field_is_tensor(proof, value.cls, rest, host)
     return False
 
 
-def _first_field_is_tensor(proof: Proof, cls: str, rest: Path, at_home: bool) -> bool:
+def _first_field_is_tensor(proof: Proof, cls: str, rest: Path, host: bool) -> bool:
     """``output[0]`` of a model output class is its first tensor field."""
     owner = proof.program.class_named(cls)
     if owner is None:
         return False
     fields = proof.program.classes[owner].attributes.values()
     first = next((value for value in fields if value.is_tensor), None)
-    return first is not None and _is_tensor(proof, first, rest, at_home)
+    return first is not None and _is_tensor(proof, first, rest, host)
 
 
-def _result_is_tensor(proof: Proof, value: Value, rest: Path, at_home: bool) -> bool:
+def _result_is_tensor(proof: Proof, value: Value, rest: Path, host: bool) -> bool:
     """Whether calling a value gives a tensor."""
     if value.flags & v.MODULE:
-        return not at_home and (not rest or rest[0] in ("0", "1"))
+        return not host and (not rest or rest[0] in ("0", "1"))
     if value.kinds & v.INSTANCE and value.cls:
         owner = proof.program.class_named(value.cls)
         found = proof.program.called_method(owner) if owner is not None else None
-        return found is not None and _one_returns_tensor(proof, found, rest, at_home=at_home)
+        return found is not None and _one_returns_tensor(proof, found, rest, host=host)
     if value.kinds & v.CALLABLE and value.cls:
         names = returning(proof.program, value.cls)
-        return any(_one_returns_tensor(proof, name, rest, at_home=at_home) for name in names)
+        return any(_one_returns_tensor(proof, name, rest, host=host) for name in names)
     return False

@@ -180,7 +180,7 @@ def _target(values: LoopValues, call: ast.Call, function: ast.expr) -> tuple[str
         return ("instance" if of_module else "method", called.cls, "__call__")
     if not isinstance(function, ast.Attribute):
         open_ = called.kinds & v.UNKNOWN or called.flags & v.MODULE
-        return ("akin", _written(function), "__call__") if open_ else None
+        return ("receiver", _written(function), "__call__") if open_ else None
     return _method_target(values, call, function)
 
 
@@ -201,20 +201,20 @@ def _method_target(
         return ("hook", "", method)
     written = _written(receiver)
     if is_batch(base):
-        return ("akin", written, method) if method == "to" else None
+        return ("receiver", written, method) if method == "to" else None
     if method in ops.TENSOR_METHODS or method in ops.COMMON_METHODS:
         computed = not written and not isinstance(receiver, ast.Call)  # `(x > 0).to(dtype)`
         computed |= _is_of_tensor(receiver)
         of_python = _is_container(queries, receiver)
         sure = computed or of_python or (on_device(base) and not base.needs)
-        return None if sure else ("known", written, method)
+        return None if sure else ("resolved", written, method)
     if base.needs and not base.flags & v.SYMBOL:
         return None
     if base.needs and base.needs[0].kind == "return":
         return _of_result(base.needs[0], method)
     if not base.kinds & (v.UNKNOWN | v.INSTANCE):
-        return ("known", written, method) if base.is_tensor else None
-    return ("named" if _is_by_name(values, call, method) else "lone", written, method)
+        return ("resolved", written, method) if base.is_tensor else None
+    return ("by name" if _is_by_name(values, call, method) else "unique", written, method)
 
 
 def _is_of_tensor(node: ast.expr) -> bool:

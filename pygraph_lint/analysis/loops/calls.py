@@ -152,7 +152,7 @@ def of_annotation(hint: str, function: str, parameter: str) -> Value | None:
     if not says_tensor(hint):
         return None
     found = v.tensor(f"`{parameter}` is annotated as a tensor", device=v.ON_DEVICE)
-    return found._replace(home=Need("away", function, parameter))
+    return found._replace(device_of=Need("away", function, parameter))
 
 
 def is_read(value: Value) -> bool:
@@ -171,8 +171,8 @@ def cost(
 ) -> Event:
     """The event of what an expression costs on every step, if what ``about`` rests on holds."""
     needs = about.needs if about is not None else ()
-    if about is not None and about.home is not None and about.home.kind == "away":
-        needs = (*needs, about.home)
+    if about is not None and about.device_of is not None and about.device_of.kind == "away":
+        needs = (*needs, about.device_of)
     why = (about.why,) if about is not None and about.why else ()
     return Event(kind, span_of(node), subject, needs, why, notes)
 

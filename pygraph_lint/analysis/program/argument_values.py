@@ -14,7 +14,7 @@ from pygraph_lint.analysis.program.facts import KEYWORDED, STARRED, Call, Functi
 from pygraph_lint.analysis.syntax.literal_tests import LiteralTest, ParameterTest, TestKind
 
 # Calls in loops of which only the name of the method is certain.
-_GUESSED = frozenset(("named", "lone", "known", "akin"))
+_GUESSED = frozenset(("by name", "unique", "resolved", "receiver"))
 _LITERALS = (str, int, float, bool, type(None))
 _OF_ANY_KIND = v.UNKNOWN | v.INSTANCE | v.OTHER
 _TENSOR_OR_UNKNOWN = v.TENSOR | v.UNKNOWN

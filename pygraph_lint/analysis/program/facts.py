@@ -20,19 +20,29 @@ ANY_NAME = "..."
 class Call(NamedTuple):
     """A call, or a mention, of something the project may define.
 
-    ``how`` is ``function`` (``target`` is a qualified name), ``method`` (``target`` is a class,
-    ``name`` the method, looked up along the inheritance order, or below), ``object`` (the same of
-    an object of just that class), ``super`` (the same, starting behind ``target``), ``instance``
-    (an object of class ``target`` is called), ``mention`` (the function may be called by somebody),
-    ``named`` (a method called ``name``, of an object of which nothing is known, or which is the
-    argument that ``target``, as ``Class.attribute``, keeps) or ``hook`` (any method called
-    ``name``). In loops also ``known``: a method, where the facts of the file know of whom,
-    ``given``: what callers pass to the function ``target`` for its parameter ``name``, and
-    ``akin``: a method of an object that is called ``target``, which is what ``named`` and
-    ``known`` keep there, too. ``positional`` and ``named`` are the arguments of which something is
-    known, None elsewhere; ``unknown`` are the places and keywords of the others, "*" and "**" where
-    stars may pass more, and ``**function`` where these are the keywords that a function gets,
-    ``**{}`` where they are those of another mapping.
+    ``positional`` and ``named`` are the arguments of which something is known, None elsewhere;
+    ``unknown`` are the places and keywords of the others, "*" and "**" where stars may pass more,
+    and ``**function`` where these are the keywords that a function gets, ``**{}`` where they are
+    those of another mapping. ``how`` says what is called:
+
+    ``function``  the function ``target``, a qualified name
+    ``method``    the method ``name`` of the class ``target``, along the inheritance order, or below
+    ``object``    the same of an object of just that class
+    ``super``     the same, starting behind ``target``
+    ``instance``  an object of the class ``target``
+    ``attribute`` what the attribute ``name`` of the class ``target`` holds
+    ``result``    what the function ``target`` returns, or its method
+    ``mention``   nothing here: somebody may call the function
+    ``by name``   a method ``name`` of an object of which nothing is known, or which is the argument
+                  that ``target``, as ``Class.attribute``, keeps
+    ``hook``      any method called ``name``
+
+    In training loops also, with the name of the object as ``target``:
+
+    ``unique``    the only method called ``name``
+    ``resolved``  a method, where the facts of the file know of whom
+    ``receiver``  a method of a class that the name of the object fits
+    ``given``     what callers pass to the function ``target`` for its parameter ``name``
     """
 
     how: str

@@ -313,7 +313,7 @@ def bind_parameters(
         env[arguments.vararg.arg] = Value(v.SEQUENCE, item=item)
     _note_bound(module, facts, env, defaults)
     for name, value in env.items():
-        if value.home is None and value.kinds & (v.TENSOR | v.SEQUENCE | v.MAPPING):
+        if value.device_of is None and value.kinds & (v.TENSOR | v.SEQUENCE | v.MAPPING):
             env[name] = _housed(value, Need("param", facts.name, name))
     if arguments.kwarg is not None:
         need = Need("param", facts.name, KEYWORDS)
@@ -330,7 +330,7 @@ def _is_of_tensors(value: Value) -> bool:
 def _housed(value: Value, need: Need) -> Value:
     """A parameter's value with where its tensors are: where those are that a caller passes."""
     if value.is_tensor:
-        return value._replace(home=need) if value.home is None else value
+        return value._replace(device_of=need) if value.device_of is None else value
     if value.items is not None:
         places = value.keys or range(len(value.items))
         items = tuple(

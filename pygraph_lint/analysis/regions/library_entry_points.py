@@ -26,7 +26,7 @@ class LibraryEntryPoints:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._passed_on = ForwardedParameters(program)
+        self._forwarded = ForwardedParameters(program)
         self._uses_files: dict[tuple[str, int], bool] = {}  # by function and number of calls
 
     def of(self, modules: Iterable[ModuleFacts], in_region: Callable[[str], bool]) -> Iterator[str]:
@@ -50,7 +50,7 @@ class LibraryEntryPoints:
         return (
             (inside or _may_be_named(name))
             and not (made_once or trains or function.registered or _sets_up(function))
-            and (self._passed_on.takes_tensors(function) or self._is_of_module(function))
+            and (self._forwarded.takes_tensors(function) or self._is_of_module(function))
             and not self._works_with_files(name, _MAX_CALLS)
         )
 

@@ -35,8 +35,8 @@ from pygraph_lint.analysis.syntax.spans import Span
 
 _MAX_CALLS = 6  # from a loop to what it calls
 _MAX_HANDED_ON = 3  # from a step to a function that a loop calls
-_GUESSED = frozenset(("mention", "named", "lone", "hook"))
-_OF_OBJECTS = frozenset(("named", "lone", "known", "akin"))  # whose name is the target
+_GUESSED = frozenset(("mention", "by name", "unique", "hook"))
+_OF_OBJECTS = frozenset(("by name", "unique", "resolved", "receiver"))  # whose name is the target
 # Functions that a call does not name.
 _UNNAMED = frozenset(("forward", "__call__", "__init__", "__post_init__"))
 # Functions that run once or now and then, whatever they call.
@@ -80,7 +80,7 @@ class LoopRegions:
         self._every = asked.every
         self._of_models: dict[str, tuple[str, ...]] = {}  # what models run, where steps call them
         self._passed = FunctionArguments(program)
-        self._akin = ReceiversByName(program)
+        self._receivers = ReceiversByName(program)
         self._resolved: dict[str, dict[Span, list[Call]]] = {}
         modules = [each for each in program.modules.values() if not each.is_test]
         counting = [each for each in modules if asked.counts(each.module)]
@@ -417,8 +417,8 @@ class LoopRegions:
         if call.how == "given":
             given = self._passed.functions(call.target, call.name)
             return given or self._of_attribute(call)
-        found = () if call.how in ("known", "akin") else targets(self._program, call)
-        guessed = call.how in ("named", "lone")
+        found = () if call.how in ("resolved", "receiver") else targets(self._program, call)
+        guessed = call.how in ("by name", "unique")
         if found and not guessed:
             return found
         if guessed:
@@ -433,7 +433,7 @@ class LoopRegions:
             return self._passed.held(call.target, call.name) or self._of_attribute(call)
         if guessed and found and self._alike(found):
             return found
-        return self._akin.methods(call) if call.how in _OF_OBJECTS else ()
+        return self._receivers.methods(call) if call.how in _OF_OBJECTS else ()
 
     def _of_passed(self, function: str, call: Call) -> Sequence[str]:
         """What a method of an attribute may be that keeps what the constructor was passed."""
@@ -445,7 +445,7 @@ class LoopRegions:
 
     def _of_attribute(self, call: Call) -> Sequence[str]:
         """What calling an attribute of an unknown class may reach, by its name."""
-        return self._akin.methods(call._replace(target=call.name, name="__call__"))
+        return self._receivers.methods(call._replace(target=call.name, name="__call__"))
 
     def _known_calls(self, function: str) -> dict[Span, list[Call]]:
         """The calls of a function whose object or name its file's facts know, by place."""

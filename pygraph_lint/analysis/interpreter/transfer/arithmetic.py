@@ -41,13 +41,15 @@ def merge_device(values: list[Value]) -> int:
     return v.ON_HOST if found == {v.ON_HOST} else v.ANYWHERE
 
 
-def merge_home(values: list[Value]) -> Need | None:
+def merge_device_of(values: list[Value]) -> Need | None:
     """The value from elsewhere on whose device all tensors are; see ``merge_device``."""
     tensors = [value for value in values if value.kinds & v.TENSOR]
     tensors = [value for value in tensors if not value.kinds & v.NUMBER] or tensors
-    found = [value.home for value in tensors]
+    found = [value.device_of for value in tensors]
     first = found[0] if found else None
-    return first if all(home is first or home == first for home in found[1:]) else None
+    return (
+        first if all(device_of is first or device_of == first for device_of in found[1:]) else None
+    )
 
 
 def inherited_flags(values: list[Value]) -> int:

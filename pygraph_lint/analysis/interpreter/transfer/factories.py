@@ -258,7 +258,7 @@ def new_tensor(state: State, base: Value, method: str, site: CallSite) -> Value:
         note_sizes(state, f".{method}()", sizes, site)
     rank = _rank_of_sizes(method.removeprefix("new_"), site)
     return v.tensor(
-        f"made by .{method}()", kind, base.device, rank, needs=base.needs, home=base.home
+        f"made by .{method}()", kind, base.device, rank, needs=base.needs, device_of=base.device_of
     )
 
 

@@ -89,9 +89,14 @@ def _no_array(state: State, value: Value) -> Value:
     """
     if value.needs or state.function.name.endswith(".forward") or not holds_of_arrays(value.why):
         return value
-    home = value.home
-    own = home is not None and (home.kind, home.owner) == ("param", state.function.name)
-    return value._replace(needs=(home._replace(kind="passed") if home and own else NEVER,))
+    device_of = value.device_of
+    own = device_of is not None and (device_of.kind, device_of.owner) == (
+        "param",
+        state.function.name,
+    )
+    return value._replace(
+        needs=(device_of._replace(kind="passed") if device_of and own else NEVER,)
+    )
 
 
 def _several(name: str, node: ast.Call, made: Value) -> Value:

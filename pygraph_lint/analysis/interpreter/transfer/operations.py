@@ -14,7 +14,7 @@ from pygraph_lint.analysis.interpreter.transfer.arithmetic import (
     broadcast_rank,
     inherited_flags,
     merge_device,
-    merge_home,
+    merge_device_of,
 )
 from pygraph_lint.analysis.interpreter.transfer.factories import note_sizes, note_wanted_grad
 from pygraph_lint.analysis.syntax.nodes import span_of
@@ -132,7 +132,7 @@ def torch_operation(
         _rank(name, source, rest, site.named),
         _result_flags(name, tensors),
         receiver.needs if receiver is not None else (),
-        merge_home(placed) if "device" not in site.named else None,
+        merge_device_of(placed) if "device" not in site.named else None,
     )
     note_numbers(state, name, site, receiver)
     if name in ops.BY_ELEMENT:

@@ -94,7 +94,7 @@ def _type_as(state: State, base: Value, method: str, site: CallSite) -> Value:
     if site.first.is_tensor:
         _note_copies(state, base, method, site.first.device, site)
     first = site.first
-    return plain(base)._replace(dtype=first.dtype, device=first.device, home=first.home)
+    return plain(base)._replace(dtype=first.dtype, device=first.device, device_of=first.device_of)
 
 
 def _drawn(state: State, base: Value, method: str, site: CallSite) -> Value:
@@ -127,12 +127,12 @@ def _moved(state: State, base: Value, method: str, site: CallSite) -> Value:
                 elif "dtype" in name:
                     result = result._replace(dtype="")
                 else:
-                    return result._replace(dtype="", device=v.ANYWHERE, home=None)
+                    return result._replace(dtype="", device=v.ANYWHERE, device_of=None)
     if method == "type" and site.first.cls == "torch.Tensor":
         subject = source_of(site.node, 40)
         state.event("effect.untraced-call", span_of(site.node), subject, base, form="type")
     _note_copies(state, base, method, target, site)
-    return result._replace(device=target, home=None) if target != v.ANYWHERE else result
+    return result._replace(device=target, device_of=None) if target != v.ANYWHERE else result
 
 
 def _moved_to(
@@ -164,23 +164,29 @@ def _note_copies(state: State, base: Value, method: str, target: int, site: Call
     ):
         spelled = ".to('cpu')" if method == "to" else f".{method}()"
         state.event("sync.copy", span_of(node), spelled, base)
-    like = next((each.home for each in site.everything if each.is_tensor and each.home), None)
+    like = next(
+        (each.device_of for each in site.everything if each.is_tensor and each.device_of), None
+    )
     if target == v.ON_DEVICE and base.device == v.ON_HOST:
         _note_moved(state, base, node)
     elif target == v.ANYWHERE and base.device == v.ON_HOST and like is not None:
         kept = base._replace(needs=(*base.needs, not_on_host(like)))
         state.event("host.moved", span_of(node), source_of(node, 40), kept)
-    elif target == v.ON_DEVICE and base.home is not None and _is_made_elsewhere(state, base.home):
-        at_home = v.tensor("made on the host", needs=(on_host(base.home),))
-        state.event("host.moved", span_of(node), source_of(node, 40), at_home)
+    elif (
+        target == v.ON_DEVICE
+        and base.device_of is not None
+        and _is_made_elsewhere(state, base.device_of)
+    ):
+        host_tensor = v.tensor("made on the host", needs=(on_host(base.device_of),))
+        state.event("host.moved", span_of(node), source_of(node, 40), host_tensor)
 
 
-def _is_made_elsewhere(state: State, home: Need) -> bool:
+def _is_made_elsewhere(state: State, device_of: Need) -> bool:
     """Whether nothing is said where a tensor that may be one of the host is made: it is what a call
     gives, or a parameter's default.
     """
-    made = home.kind == "param" and dict(state.function.defaults).get(home.name)
-    return home.kind == "return" or (bool(made) and home.owner == state.function.name)
+    made = device_of.kind == "param" and dict(state.function.defaults).get(device_of.name)
+    return device_of.kind == "return" or (bool(made) and device_of.owner == state.function.name)
 
 
 def _note_moved(state: State, base: Value, node: ast.Call) -> None:
