@@ -6,16 +6,8 @@ import ast
 
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.interpreter.state import State
-from pygraph_lint.analysis.syntax.literal_tests import (
-    comparison,
-)
-from pygraph_lint.analysis.syntax.nodes import (
-    compared,
-    dotted,
-    is_zero,
-    receiver,
-    without_not,
-)
+from pygraph_lint.analysis.syntax.literal_tests import comparison
+from pygraph_lint.analysis.syntax.nodes import compared, dotted, is_zero, receiver, without_not
 
 _HALF = frozenset(("torch.float16", "torch.half"))
 

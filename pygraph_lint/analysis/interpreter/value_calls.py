@@ -1,0 +1,74 @@
+"""What is held in a variable or an attribute is called."""
+
+from __future__ import annotations
+
+import sys
+
+from pygraph_lint.analysis.domain import values as v
+from pygraph_lint.analysis.domain.events import Need
+from pygraph_lint.analysis.domain.symbols import extend
+from pygraph_lint.analysis.domain.values import Value
+from pygraph_lint.analysis.interpreter.project_calls import pass_on
+from pygraph_lint.analysis.interpreter.state import CallSite, State
+from pygraph_lint.analysis.interpreter.transfer.arithmetic import merge_device
+from pygraph_lint.analysis.interpreter.transfer.layers import apply_layer
+from pygraph_lint.analysis.interpreter.transfer.tensor_methods import tensor_method
+from pygraph_lint.analysis.interpreter.transfer.torch_functions import call_torch
+from pygraph_lint.analysis.syntax.nodes import are_classes, short, source_of, span_of
+
+LIBRARIES = frozenset(sys.stdlib_module_names) | {
+    *("torch", "numpy", "builtins", "einops", "PIL", "scipy", "jax"),
+}
+"""Packages whose functions are not of the project."""
+
+
+def call_value(state: State, value: Value, site: CallSite) -> Value:
+    """Something held in a variable is called."""
+    if value.flags & v.MADE and not value.kinds & v.INSTANCE:
+        owner, _, method = value.cls.rpartition(".")
+        if value.needs and value.needs[0].kind == "attr":
+            owner, method = value.needs[0].owner, value.needs[0].name
+        note_bound_method(state, owner, method, site)
+    if value.flags & v.MODULE:
+        return apply_layer(state, value, site)
+    if value.kinds == v.CALLABLE and value.item is not None:  # a tensor's method, bound before
+        return tensor_method(state, value.item, value.cls.rpartition(".")[2], site)
+    if value.kinds & v.CALLABLE and value.cls:
+        return _call_one_of(state, value, site)
+    if value.kinds & v.INSTANCE and value.cls:
+        return pass_on(state, value, site)
+    if value.flags & v.SYMBOL and value.needs:
+        need = value.needs[0]
+        if need.kind == "attr":
+            state.record_call("attribute", need.owner, need.name, site.node, site)
+        elif (
+            need.kind == "return"
+            and (place := need.name.removeprefix("|")).strip("0123456789") == ""
+        ):
+            state.record_call("result", need.owner, f"{place}|", site.node, site)
+        return extend(value, "()")
+    return v.UNKNOWN_VALUE
+
+
+def _call_one_of(state: State, value: Value, site: CallSite) -> Value:
+    """A function, or one of several: those of the project say what the call gives."""
+    names = v.classes(value)
+    own = [name for name in names if name.partition(".")[0] not in LIBRARIES]
+    if own:
+        return pass_on(state, value._replace(cls=",".join(own)), site)
+    if not all(name.startswith("torch.") for name in names):
+        return v.UNKNOWN_VALUE
+    if are_classes(names):
+        head, _, tail = names[0].rpartition(".")
+        return call_torch(state, names[0], head, tail, site)
+    return v.tensor(f"{names[0]} returns a tensor", device=merge_device(site.everything))
+
+
+def note_bound_method(state: State, classes: str, method: str, site: CallSite) -> None:
+    """Record a method call on an object that the function itself makes: where the graph ends in the
+    method, the bound method cannot be handed on to the code behind.
+    """
+    why = f"the graph ends in {short(classes.partition(',')[0])}.{method}()"
+    about = Value(v.OTHER, needs=(Need("ends", classes, method),), why=why)
+    subject = source_of(site.node.func, 40)
+    state.event("effect.made-object", span_of(site.node), subject, about)
