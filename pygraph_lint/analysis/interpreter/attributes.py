@@ -116,18 +116,7 @@ def self_attribute(state: State, name: str, node: ast.Attribute) -> Value:
     if kept and kept not in state.function.made_with:
         state.function.made_with += (kept,)
     if value is None:
-        if name in _OF_MODELS:
-            return _OF_MODELS[name]
-        if state.module.is_kept(state.owner, name):
-            _note_kept(state, f"self.{name}", node)
-        if state.module.is_property(state.owner, name):
-            return _read_property(state, state.owner, name, node)
-        if state.module.has_method(state.owner, name):
-            state.record_call("method", state.owner, name, node)
-            return Value(v.CALLABLE | v.UNKNOWN, cls=f"{state.owner}.{name}")
-        if state.module.is_open(state.owner):
-            return symbol(Need("attr", state.owner, name), f"`self.{name}` holds a tensor")
-        return v.UNKNOWN_VALUE
+        return _self_attribute_never_stored(state, name, node)
     if _is_start(value) and state.module.is_rebound(state.owner, name):
         held = symbol(Need("attr", state.owner, name), f"`self.{name}` holds a tensor")
         return held._replace(kinds=v.TENSOR | (value.kinds & ~v.TENSOR))
@@ -136,6 +125,22 @@ def self_attribute(state: State, name: str, node: ast.Attribute) -> Value:
     elif value.is_tensor and not value.needs and value.device != v.ON_HOST:
         state.function.takes_tensors = True
     return value
+
+
+def _self_attribute_never_stored(state: State, name: str, node: ast.Attribute) -> Value:
+    """``self.name`` where no statement of the class stores it: a method, or of a base class."""
+    if name in _OF_MODELS:
+        return _OF_MODELS[name]
+    if state.module.is_kept(state.owner, name):
+        _note_kept(state, f"self.{name}", node)
+    if state.module.is_property(state.owner, name):
+        return _read_property(state, state.owner, name, node)
+    if state.module.has_method(state.owner, name):
+        state.record_call("method", state.owner, name, node)
+        return Value(v.CALLABLE | v.UNKNOWN, cls=f"{state.owner}.{name}")
+    if state.module.is_open(state.owner):
+        return symbol(Need("attr", state.owner, name), f"`self.{name}` holds a tensor")
+    return v.UNKNOWN_VALUE
 
 
 def _is_start(value: Value) -> bool:
@@ -157,17 +162,7 @@ def attribute_of(state: State, base: Value, node: ast.Attribute) -> Value:
     if base.kinds & v.TENSOR:
         return _tensor_attribute(base, name)
     if base.kinds & v.INSTANCE and base.cls:
-        if is_distribution(base):
-            return distribution_attribute(base, name)
-        if base.flags & v.MODULE:
-            if base.cls in RECURRENT:
-                state.event("effect.rnn", span_of(node), base.cls)
-            if name in ("weight", "bias", "running_mean", "running_var"):
-                return v.tensor(f"`.{name}` of a layer", "float", v.ON_DEVICE, flags=v.BUFFER)
-            return v.UNKNOWN_VALUE
-        held = v.join_all([_object_attribute(state, cls, node) for cls in v.classes(base)])
-        bound = held.kinds & v.CALLABLE or held.flags & v.SYMBOL
-        return held._replace(flags=held.flags | (base.flags & v.MADE)) if bound else held
+        return _attribute_of_object(state, base, node)
     if name in _DESCRIBED:
         return _DESCRIBED[name]
     if name == "param_groups":
@@ -183,6 +178,22 @@ def attribute_of(state: State, base: Value, node: ast.Attribute) -> Value:
     if base.kinds & v.CALLABLE and base.cls:
         return Value(v.CALLABLE | v.UNKNOWN, cls=f"{v.classes(base)[0]}.{name}")
     return _by_name(state, node) if base.kinds == v.UNKNOWN else v.UNKNOWN_VALUE
+
+
+def _attribute_of_object(state: State, base: Value, node: ast.Attribute) -> Value:
+    """The same of an object whose class is known."""
+    name = node.attr
+    if is_distribution(base):
+        return distribution_attribute(base, name)
+    if base.flags & v.MODULE:
+        if base.cls in RECURRENT:
+            state.event("effect.rnn", span_of(node), base.cls)
+        if name in ("weight", "bias", "running_mean", "running_var"):
+            return v.tensor(f"`.{name}` of a layer", "float", v.ON_DEVICE, flags=v.BUFFER)
+        return v.UNKNOWN_VALUE
+    held = v.join_all([_object_attribute(state, cls, node) for cls in v.classes(base)])
+    bound = held.kinds & v.CALLABLE or held.flags & v.SYMBOL
+    return held._replace(flags=held.flags | (base.flags & v.MADE)) if bound else held
 
 
 def _by_name(state: State, node: ast.Attribute) -> Value:

@@ -121,29 +121,16 @@ def _call_library(state: State, name: str, head: str, tail: str, site: CallSite)
     """A call of the standard library, of einops, or of the project."""
     if name in _OF_SCIPY:
         return _OF_SCIPY[name]
-    if name in ("copy.copy", "copy.deepcopy") and site.positional:
-        if name == "copy.deepcopy" and site.first.must_be_tensor:
-            state.event("effect.untraced-call", span_of(site.node), f"{name}()", form="copy")
-        return site.first
     if name in _PROGRESS:
         shown = site.first if site.positional else v.OTHER_VALUE
         return shown if shown.is_tensor else shown._replace(cls=name)
-    if name == "typing.cast" and site.positional:
-        return site.positional[-1]
     if name in _CONTAINERS:
         of_lists = site.first.cls == "builtins.list"  # defaultdict(list)
         made = call_builtin(state, _CONTAINERS[name], site)
         return Value(v.MAPPING, item=v.sequence([])) if of_lists else made
-    if name == "functools.reduce" and len(site.positional) > 1:
-        part = v.iterate(site.positional[1])
-        parts = [site.get(2, "initial", part), part]
-        return pass_on(state, site.first, CallSite(site.node, parts, {}))
-    if name == "functools.partial" and site.positional:
-        pass_on(state, site.first, CallSite(site.node, site.positional[1:], site.named, True))
-        return site.first
-    if name in _EINOPS and site.positional:
-        source = v.element(site.first) if site.first.kinds & v.SEQUENCE else site.first
-        return v.tensor(source.why, source.dtype, source.device, needs=source.needs)
+    given = _call_with_argument(state, name, site) if site.positional else None
+    if given is not None:
+        return given
     if tail in ops.FOLDED_TRUE_NAMES:
         return constant(True)
     if tail in ops.FOLDED_FALSE_NAMES:
@@ -155,3 +142,24 @@ def _call_library(state: State, name: str, head: str, tail: str, site: CallSite)
     if name.partition(".")[0] in LIBRARIES:
         return v.UNKNOWN_VALUE
     return call_project(state, name, site)
+
+
+def _call_with_argument(state: State, name: str, site: CallSite) -> Value | None:
+    """A function that gives its argument, calls it, or computes with it; None for others."""
+    if name in ("copy.copy", "copy.deepcopy"):
+        if name == "copy.deepcopy" and site.first.must_be_tensor:
+            state.event("effect.untraced-call", span_of(site.node), f"{name}()", form="copy")
+        return site.first
+    if name == "typing.cast":
+        return site.positional[-1]
+    if name == "functools.reduce" and len(site.positional) > 1:
+        part = v.iterate(site.positional[1])
+        parts = [site.get(2, "initial", part), part]
+        return pass_on(state, site.first, CallSite(site.node, parts, {}))
+    if name == "functools.partial":
+        pass_on(state, site.first, CallSite(site.node, site.positional[1:], site.named, True))
+        return site.first
+    if name in _EINOPS:
+        source = v.element(site.first) if site.first.kinds & v.SEQUENCE else site.first
+        return v.tensor(source.why, source.dtype, source.device, needs=source.needs)
+    return None

@@ -322,22 +322,7 @@ def narrow(state: State, node: ast.expr, outcome: bool) -> list[tuple[str, Value
 def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, Value | None]:
     """The name a test is about, and its value where the test came out as ``outcome``."""
     if isinstance(node, ast.Call) and node.args:
-        function = state.qualified(node.func)
-        holder, elements = _of_elements(state, node, outcome)
-        if holder is not None:
-            return state.place(holder), elements
-        name = state.place(node.args[0])
-        if name is None:
-            return None, None
-        if function == "torch.is_tensor":
-            return name, as_tensor(state.ev_quiet(node.args[0]), outcome)
-        if function == "builtins.hasattr" and not outcome and _is_of_tensors(node.args[-1]):
-            return name, as_tensor(state.ev_quiet(node.args[0]), False)
-        if function == "builtins.isinstance" and len(node.args) == 2:
-            return name, narrowed_by_class(
-                state, state.ev_quiet(node.args[0]), node.args[1], outcome
-            )
-        return None, None
+        return _narrowed_by_call(state, node, outcome)
     exact = exact_class(state.qualified, node)
     if exact is not None:
         of, cls, positive = exact
@@ -356,6 +341,26 @@ def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, V
             return name, v.NONE_VALUE
         if value.kinds & v.NONE and value.kinds != v.NONE:
             return name, value._replace(kinds=value.kinds & ~v.NONE)
+    return None, None
+
+
+def _narrowed_by_call(
+    state: State, node: ast.Call, outcome: bool
+) -> tuple[str | None, Value | None]:
+    """The same of ``isinstance(x, ...)``, ``torch.is_tensor(x)`` and ``hasattr(x, ...)``."""
+    function, first = state.qualified(node.func), node.args[0]
+    holder, elements = _of_elements(state, node, outcome)
+    if holder is not None:
+        return state.place(holder), elements
+    name = state.place(first)
+    if name is None:
+        return None, None
+    if function == "torch.is_tensor":
+        return name, as_tensor(state.ev_quiet(first), outcome)
+    if function == "builtins.hasattr" and not outcome and _is_of_tensors(node.args[-1]):
+        return name, as_tensor(state.ev_quiet(first), False)
+    if function == "builtins.isinstance" and len(node.args) == 2:
+        return name, narrowed_by_class(state, state.ev_quiet(first), node.args[1], outcome)
     return None, None
 
 

@@ -75,22 +75,30 @@ def arithmetic(
         if (left.kinds | right.kinds) & v.SEQUENCE and operator is ast.Add:
             return v.SEQUENCE_VALUE
         return _computed(arithmetic_dtype(operator, left, right), left, right)
-    if left.kinds & v.SEQUENCE:
-        if operator is ast.Add and right.kinds & v.SEQUENCE:
-            if left.items is not None and right.items is not None:
-                return v.sequence([*left.items, *right.items])
-            return Value(v.SEQUENCE, item=v.join(v.element(left), v.element(right)))
-        if operator is ast.Mult:
-            return Value(v.SEQUENCE, item=v.element(left), flags=left.flags & v.LIST)
+    if left.kinds & v.SEQUENCE and operator is ast.Mult:
+        return Value(v.SEQUENCE, item=v.element(left), flags=left.flags & v.LIST)
+    if left.kinds & v.SEQUENCE and right.kinds & v.SEQUENCE and operator is ast.Add:
+        return _concatenated(left, right)
     if kinds & v.NUMPY:
         return combined(left, right)
+    return _of_constants(operator, left, right)
+
+
+def _concatenated(left: Value, right: Value) -> Value:
+    """A list or tuple behind another one."""
+    if left.items is not None and right.items is not None:
+        return v.sequence([*left.items, *right.items])
+    return Value(v.SEQUENCE, item=v.join(v.element(left), v.element(right)))
+
+
+def _of_constants(operator: type[ast.operator], left: Value, right: Value) -> Value:
+    """What is computed from what is neither a tensor nor an array."""
     if left.const is not None and right.const is not None:
         folded = fold(operator, left.const, right.const)
         if folded is not None:
             return constant(folded)
-    if kinds == v.NUMBER or kinds == v.NUMBER | v.OTHER or kinds == v.OTHER:
-        return of_numbers(left, right)
-    return v.UNKNOWN_VALUE
+    numbers = (left.kinds | right.kinds) & ~v.NONE in (v.NUMBER, v.NUMBER | v.OTHER, v.OTHER)
+    return of_numbers(left, right) if numbers else v.UNKNOWN_VALUE
 
 
 def _computed(dtype: str, left: Value, right: Value) -> Value:

@@ -151,7 +151,7 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
                 made = (call._replace(needs=needs) for call in edges(values, inner))
                 (calls if counts else inner_calls).extend(made)
     line = getattr(node, "lineno", 1)
-    if why and costs.moves_batches:
+    if why and costs.copies.moves_batches:
         events += _unpinned(values)
     if why in _ONLY_COPYING:
         events = [event for event in events if event.kind == "loop.copy"]
@@ -159,7 +159,7 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     given = _result(values, run) if not why else None
     found = LoopBody(name, line, why, list(once.values()), calls, given, node is function)
     found.inner_calls, found.rare_calls, found.iterates = inner_calls, rare_calls, iterates
-    found.moves_batches, found.yields = costs.moves_batches, turn is not None
+    found.moves_batches, found.yields = costs.copies.moves_batches, turn is not None
     found.passes = bool(why) and isinstance(node, ast.For) and over_batches(node.iter)
     return found
 

@@ -168,8 +168,10 @@ class CallResults:
             return None
         base = self._of(function.value)
         base = shown(base) if of_tensors_only(node, method) else base
-        if base.flags & v.MODULE:
-            return _of_module(base, method)
+        return _of_module(base, method) if base.flags & v.MODULE else self._on(base, node, method)
+
+    def _on(self, base: Value, node: ast.Call, method: str) -> Value:
+        """What a method of a value gives."""
         if moves_to_host(node):
             return HOST
         if method in HOST_CASTS:
@@ -178,20 +180,7 @@ class CallResults:
             return base._replace(flags=v.MODULE) if base.kinds == v.INSTANCE else MOVED
         if method == "detach" and (not base.kinds & v.TENSOR or base.needs):
             return DEVICE
-        if on_device(base):
-            return _of_tensor(base, method)
-        if is_batch(base):
-            whole = method in ("items", "values", "to", "get", "pop")
-            return BATCH if whole else HOST._replace(cls=BATCH.cls)
-        if base.kinds & v.TENSOR:
-            return HOST
-        if base.kinds & v.NUMPY:
-            return v.NUMPY_VALUE
-        if base.kinds & v.INSTANCE and base.cls:
-            return _of_object(base, method)
-        if method in ("parameters", "named_parameters"):
-            return PARAMETERS if method == "parameters" else NAMED_PARAMETERS
-        return v.UNKNOWN_VALUE
+        return _of_tensor(base, method) if on_device(base) else _of_other(base, method)
 
     def _of_own_method(self, function: ast.Attribute) -> Value | None:
         owner = self._queries.owner(function)
@@ -214,6 +203,22 @@ _ARGUMENTS_BEFORE_SIZE = {
     **dict.fromkeys(("choice", "exponential", "poisson"), 1),
     **dict.fromkeys(("randint", "uniform", "normal", "beta", "binomial"), 2),
 }
+
+
+def _of_other(base: Value, method: str) -> Value:
+    """What a method gives that neither moves anything nor is of a tensor of the device."""
+    if is_batch(base):
+        whole = method in ("items", "values", "to", "get", "pop")
+        return BATCH if whole else HOST._replace(cls=BATCH.cls)
+    if base.kinds & v.TENSOR:
+        return HOST
+    if base.kinds & v.NUMPY:
+        return v.NUMPY_VALUE
+    if base.kinds & v.INSTANCE and base.cls:
+        return _of_object(base, method)
+    if method in ("parameters", "named_parameters"):
+        return PARAMETERS if method == "parameters" else NAMED_PARAMETERS
+    return v.UNKNOWN_VALUE
 
 
 def _of_tensor(base: Value, method: str) -> Value:

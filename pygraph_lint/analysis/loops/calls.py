@@ -95,8 +95,13 @@ PARAMETERS = Value(v.SEQUENCE, item=v.tensor("it is a parameter", device=v.ON_DE
 NAMED_PARAMETERS = Value(
     v.SEQUENCE, item=Value(v.SEQUENCE, items=(v.TEXT_VALUE, PARAMETERS.item or v.UNKNOWN_VALUE))
 )
-
-
+# What classes of torch make, by their names.
+_OBJECTS = {
+    **dict.fromkeys(("DataLoader", "StatefulDataLoader"), LOADER),
+    "BatchSampler": Value(v.SEQUENCE, item=INDICES),
+    "Parameter": DEVICE,
+}
+_NO_TENSORS = ("device", "Generator", "no_grad", "enable_grad", "is_tensor", "finfo")
 # What trainers, and what they call, are named.
 _PARTS = (
     *(
@@ -269,29 +274,30 @@ def hooks(call: ast.Call) -> bool:
 def of_torch(of: Callable[[ast.expr | None], Value], name: str, node: ast.Call) -> Value:
     """The result of a function or class of torch."""
     head, _, last = name.rpartition(".")
-    if last in ("DataLoader", "StatefulDataLoader"):
-        return LOADER
-    if last == "BatchSampler":
-        return Value(v.SEQUENCE, item=INDICES)
-    if last == "Parameter":
-        return DEVICE
     if name == "torch.autograd.Variable" and node.args:
         return of(node.args[0])
+    if last in _OBJECTS:
+        return _OBJECTS[last]
     if head.startswith("torch.nn") and last[:1].isupper():
         return MODULE
     if last in ops.TYPED_CONSTRUCTORS:
         return HOST if head == "torch" else MOVED
+    if name.startswith(PREFIX) and last[:1].isupper():
+        return _distribution(of, name, node)
+    return _of_torch_function(of, name, node)
+
+
+def _of_torch_function(of: Callable[[ast.expr | None], Value], name: str, node: ast.Call) -> Value:
+    head, _, last = name.rpartition(".")
     if last.startswith("clip_grad_norm") or last == "get_total_norm":
         return v.tensor("it is the norm of all gradients", device=v.ON_DEVICE)
     if name == "torch.autograd.grad":
         return Value(v.SEQUENCE, item=GRADIENT)
     if head == "torch" and last in ops.FACTORIES | ops.FROM_DATA | ops.INT_FACTORIES:
         return _made(of, node, last)
-    if name.startswith(PREFIX) and last[:1].isupper():
-        return _distribution(of, name, node)
     if name.startswith(ops.OTHER_NAMESPACES) or head.startswith("torch.optim"):
         return v.OTHER_VALUE
-    if last in ("device", "Generator", "no_grad", "enable_grad", "is_tensor", "finfo"):
+    if last in _NO_TENSORS:
         return v.OTHER_VALUE
     if last in ("equal", "allclose") or last.startswith("is_"):
         return v.NUMBER_VALUE

@@ -5,16 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, BindingKind, defaults
+from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
-from pygraph_lint.analysis.domain.device_moves import (
-    moves_to_device,
-    moves_to_host,
-    names_cuda,
-    waits_for_copy,
-)
-from pygraph_lint.analysis.domain.events import EVERY, Event, Need, Needs
+from pygraph_lint.analysis.domain.device_moves import moves_to_device, moves_to_host, names_cuda
+from pygraph_lint.analysis.domain.events import EVERY, Event, Need
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interpreter.transfer.distributions import (
     CHECKED,
@@ -33,14 +28,13 @@ from pygraph_lint.analysis.loops.calls import (
     on_device,
     shown,
 )
+from pygraph_lint.analysis.loops.device_copies import DeviceCopies
 from pygraph_lint.analysis.loops.indexing import Indexing
-from pygraph_lint.analysis.loops.joins import joined
 from pygraph_lint.analysis.loops.values import LoopValues
 from pygraph_lint.analysis.program.facts import ACTS, MAY_CALL_STEP, PER_BATCH
-from pygraph_lint.analysis.syntax.nodes import dotted, source_of, walk
+from pygraph_lint.analysis.syntax.nodes import dotted, source_of
 
 _NOT_COMPUTING = PER_BATCH | {MAY_CALL_STEP, ACTS}
-_OF_TENSORS = ops.TENSOR_METHODS | ops.TENSOR_ATTRIBUTES | {"device", "dtype", "shape"}
 # Calls that turn what they get into text, by the last part of their name.
 _PRINTING = frozenset(("print", "info", "debug", "warning", "write", "set_description"))
 _SHOWING = frozenset(("set_postfix", "set_description", "set_postfix_str"))
@@ -49,7 +43,6 @@ _WRITERS = ("wandb.", "mlflow.", "swanlab.", "comet_ml.")
 _WAITING = frozenset(
     (
         "torch.cuda.synchronize",
-        "torch.cuda.current_stream",
         "torch.xpu.synchronize",
         "torch.mps.synchronize",
         "torch.accelerator.synchronize",
@@ -62,8 +55,6 @@ _ASKING = frozenset(
 _COUNTING = frozenset(
     f"torch.{name}" for name in "nonzero unique masked_select argwhere bincount".split()
 )
-# Methods by which an object goes to the device with what it holds.
-_MOVING = frozenset(("to", "cuda", "to_device", "move_to", "move_to_device"))
 _EMPTYING = frozenset(
     (
         "torch.cuda.empty_cache",
@@ -73,6 +64,11 @@ _EMPTYING = frozenset(
         "torch.npu.empty_cache",
     )
 )
+_FROM_DATA = frozenset(
+    f"torch.{name}" for name in ("tensor", "as_tensor", "from_numpy", "FloatTensor")
+)
+_COMPARING = frozenset(("torch.equal", "torch.allclose"))
+_OF_TORCH = _EMPTYING | _WAITING | _FROM_DATA | _COMPARING | _COUNTING
 
 
 class Costs:
@@ -85,8 +81,7 @@ class Costs:
         self.step = step
         # Whether the code itself computes gradients on every step.
         self.in_step = bool(why) and why not in _NOT_COMPUTING
-        self.helps = not why
-        self.moves_batches = False  # whether a batch of a data loader goes to the device
+        self.copies = DeviceCopies(values, step, self.in_step, helps=not why)
 
     def of_statement(self, node: ast.stmt) -> Iterator[Event]:
         """A branch on a tensor."""
@@ -159,21 +154,30 @@ class Costs:
 
     def _call(self, node: ast.Call) -> Iterator[Event]:
         name = self.values.queries.qualified(node.func) or self.values.of(node.func).cls
-        if name in _EMPTYING:
-            yield cost("loop.empty-cache", node, name)
-        elif name in _WAITING and name.endswith("synchronize"):
-            yield cost("loop.synchronize", node, name)
-        elif name.startswith("builtins."):
+        if name.startswith("builtins."):
             yield from self._builtin(node, name.removeprefix("builtins."))
         elif name.startswith(("math.", "numpy.")) and name not in _ASKING:
             for each in node.args:
                 if is_read(self.values.of(each)):
                     yield cost("loop.read", node, name, self.values.of(each))
-        elif name in ("torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.FloatTensor"):
-            yield from self._made(node, name)
+        elif name in _OF_TORCH or name.startswith(PREFIX):
+            yield from self._torch(node, name)
         elif name.startswith("torch.cuda.") and name.rpartition(".")[2] in ops.TYPED_CONSTRUCTORS:
             yield from self._typed(node, name)
-        elif name in ("torch.equal", "torch.allclose"):
+        elif isinstance(node.func, ast.Attribute):
+            yield from self._method(node, node.func)
+        if self.in_step and PREPARING.search((dotted(node.func) or "").rpartition(".")[2]):
+            self.copies.moves_batches |= any(is_batch(self.values.of(each)) for each in node.args)
+
+    def _torch(self, node: ast.Call, name: str) -> Iterator[Event]:
+        """A function or class of torch that makes the host wait."""
+        if name in _EMPTYING:
+            yield cost("loop.empty-cache", node, name)
+        elif name in _WAITING:
+            yield cost("loop.synchronize", node, name)
+        elif name in _FROM_DATA:
+            yield from self._made(node, name)
+        elif name in _COMPARING:
             values = [self.values.of(each) for each in node.args]
             if any(on_device(value) and not value.needs for value in values):
                 yield cost("loop.read", node, name)
@@ -183,10 +187,6 @@ class Costs:
                 yield cost("loop.read", node, name, value)
         elif name.startswith(PREFIX):
             yield from self._distribution(node, name)
-        elif isinstance(node.func, ast.Attribute):
-            yield from self._method(node, node.func)
-        if self.in_step and PREPARING.search((dotted(node.func) or "").rpartition(".")[2]):
-            self.moves_batches |= any(is_batch(self.values.of(each)) for each in node.args)
 
     def _distribution(self, node: ast.Call, name: str) -> Iterator[Event]:
         """``Categorical(logits=x)``, which looks at the values of its arguments."""
@@ -248,13 +248,13 @@ class Costs:
         if method in ("item", "tolist", "numpy", "__float__", "__int__") or moves_to_host(node):
             yield from self._copied_to_host(node, method, receiver)
         elif moves_to_device(node) or (method == "type" and names_cuda(self.values.of, node)):
-            yield from self._moved(node, receiver)
-        elif method == "new_tensor" and node.args:
-            value, data = self.values.of(receiver), self.values.of(node.args[0])
-            if on_device(value) and not on_device(data):
-                yield cost("loop.copy", node, source_of(node, 40), value)
+            yield from self.copies.moved(node, receiver)
         elif method == "copy_" and node.args:
-            yield from self._copied(node, receiver)
+            yield from self.copies.copied(node, receiver)
+        elif method in CHECKED:
+            yield from self._distribution_method(node, method, receiver)
+        elif method in ("new_tensor", "nonzero", "unique", "masked_select"):
+            yield from self._tensor_method(node, method, self.values.of(receiver))
         elif method == "synchronize" and "stream" in (dotted(receiver) or "").lower():
             yield cost("loop.synchronize", node, source_of(node, 40))
         elif method == "get_scale" and not node.args:
@@ -264,17 +264,25 @@ class Costs:
         elif method in _PRINTING and _is_logger(receiver):
             for each in node.args:
                 yield from self._shown(each, each)
-        elif method in CHECKED:
-            of = self.values.of(receiver)
-            if is_distribution(of):
-                yield from self._checked(node, of, of_arguments(self.values.of, node))
-            elif on_device(of) and not of.needs:  # no tensor has it: the model gives a distribution
-                yield from self._checked(node, of, of_arguments(self.values.of, node), method)
-        elif method in ("nonzero", "unique", "masked_select"):
-            value = self.values.of(receiver)
-            value = shown(value) if method == "masked_select" else value  # of tensors only
-            if on_device(value) and not value.flags & v.SYMBOL:
-                yield cost("loop.read", node, f".{method}()", value)
+
+    def _distribution_method(
+        self, node: ast.Call, method: str, receiver: ast.expr
+    ) -> Iterator[Event]:
+        """``distribution.log_prob(x)``, which looks at the values of ``x``."""
+        of = self.values.of(receiver)
+        if is_distribution(of):
+            yield from self._checked(node, of, of_arguments(self.values.of, node))
+        elif on_device(of) and not of.needs:  # no tensor has it: the model gives a distribution
+            yield from self._checked(node, of, of_arguments(self.values.of, node), method)
+
+    def _tensor_method(self, node: ast.Call, method: str, value: Value) -> Iterator[Event]:
+        """``x.new_tensor(data)``, ``x.nonzero()``."""
+        value = shown(value) if method == "masked_select" else value  # of tensors only
+        if method == "new_tensor":
+            if node.args and on_device(value) and not on_device(self.values.of(node.args[0])):
+                yield cost("loop.copy", node, source_of(node, 40), value)
+        elif on_device(value) and not value.flags & v.SYMBOL:
+            yield cost("loop.read", node, f".{method}()", value)
 
     def _copied_to_host(self, node: ast.Call, method: str, receiver: ast.expr) -> Iterator[Event]:
         """``loss.item()``, ``x.cpu()``."""
@@ -290,14 +298,6 @@ class Costs:
             given = self.in_step and method == "item" and _is_given(value)
             yield cost("loop.read", node, f".{method}()", None if given else value)
 
-    def _copied(self, node: ast.Call, receiver: ast.expr) -> Iterator[Event]:
-        """``target.copy_(data)``: from the host to the device."""
-        data, target = self.values.of(node.args[0]), self.values.of(receiver)
-        known = data.is_tensor and not data.kinds & v.UNKNOWN and data.device == v.ON_HOST
-        certain = on_device(target) and not target.needs
-        if certain and (known or is_batch(data)) and waits_for_copy(node):
-            yield cost("loop.copy", node, source_of(node, 40), data)
-
     def _writes_scalar(self, node: ast.Call, method: str) -> bool:
         """Whether a writer of an unknown class gets a number: no function of a module."""
         name = self.values.queries.qualified(node.func)
@@ -310,83 +310,6 @@ class Costs:
         for part in parts:
             for each in part.values if isinstance(part, ast.Dict) else [part]:
                 yield from self._shown(each, each)
-
-    def _moved(self, node: ast.Call, receiver: ast.expr) -> Iterator[Event]:
-        """A copy to the device that the host waits for; what moves in place is a module."""
-        if isinstance(self.values.queries.parent(node), ast.Expr):
-            return
-        value = self._before(node, receiver)
-        self.moves_batches |= is_batch(value)
-        annotated = self.values.is_only_annotated(receiver) and not self._joins(node)
-        certain = on_device(value) and not value.needs and not annotated
-        unasked = self._by_default(node)
-        if (not waits_for_copy(node) and not unasked) or value.flags & v.MODULE or certain:
-            return
-        if value.kinds & v.INSTANCE and value.cls and not is_batch(value):
-            return
-        owner = self.values.queries.owner(receiver)
-        if any("Optimizer" in (dotted(base) or "") for base in getattr(owner, "bases", ())):
-            return  # gradients, and what an optimizer keeps
-        if self._is_kept_on_device(receiver):
-            return
-        known = value.device == v.ON_HOST and not value.kinds & v.UNKNOWN
-        host = is_batch(value) or known or value.kinds & v.NUMPY
-        if host or annotated or (self._is_data(receiver, value) and not self._joins(node)):
-            self.moves_batches |= (
-                self._is_passed(receiver) if self.helps else self.in_step and not known
-            )
-            event = cost("loop.copy", node, source_of(node, 40), value if host else None)
-            yield event._replace(needs=(*event.needs, *unasked))
-
-    def _is_passed(self, receiver: ast.expr) -> bool:
-        """Whether what is moved is, or is a part of, what the function gets."""
-        root = _root(receiver)
-        found = self.values.queries.definitions.reaching(root) if isinstance(root, ast.Name) else ()
-        return any(each.kind is BindingKind.PARAMETER for each in found)
-
-    def _by_default(self, move: ast.Call) -> Needs:
-        """For ``x.to(device, non_blocking=n)`` where ``n`` is a parameter that is False unless
-        callers say more: that some call does not.
-        """
-        given = [item.value for item in move.keywords if item.arg == "non_blocking"] or [move]
-        queries = self.values.queries
-        found = queries.only_definition(given[0]) if isinstance(given[0], ast.Name) else None
-        parameter = found.node if found is not None else None
-        function = queries.definitions.scope(parameter) if parameter is not None else None
-        if not isinstance(parameter, ast.arg) or not isinstance(function, FUNCTIONS):
-            return ()
-        name = self.values.name_of(function)
-        default = defaults(function).get(parameter.arg)
-        if name is None or not isinstance(default, ast.Constant) or default.value is not False:
-            return ()
-        return (Need("omitted", name, parameter.arg),)
-
-    def _before(self, node: ast.Call, receiver: ast.expr) -> Value:
-        """What is moved: of ``x = x.to(device)`` in a loop not what the move itself has left."""
-        definitions = self.values.queries.definitions
-        found = definitions.reaching(receiver) if isinstance(receiver, ast.Name) else ()
-        others = [each for each in found if each.value is not node]
-        if not others or len(others) == len(found):
-            return self.values.of(receiver)
-        return joined([self.values.defined(each) for each in others])
-
-    def _is_kept_on_device(self, receiver: ast.expr) -> bool:
-        """Whether an object that was made with a device gives this: ``buffer.sample()``."""
-        value = self._origin(receiver)
-        if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
-            return False
-        maker = self._origin(value.func.value)
-        if not isinstance(maker, ast.Call):
-            return False
-        devices = [
-            node.value
-            for node in walk(maker)
-            if isinstance(node, ast.keyword) and node.arg == "device"
-        ]
-        return any(
-            not isinstance(each, ast.Constant) or each.value not in (None, "cpu")
-            for each in devices
-        )
 
     def _may_be_on_device(self, node: ast.expr, value: v.Value) -> bool:
         """Whether what nothing is known of is no number of NumPy's, as in ``np.finfo(x).eps``."""
@@ -403,58 +326,6 @@ class Costs:
         parent = self.values.queries.parent(item)
         return isinstance(parent, ast.Attribute) or (dotted(receiver) or "").count(".") > 1
 
-    def _origin(self, node: ast.expr) -> ast.expr | None:
-        """The expression that a name stands for."""
-        return self.values.queries.only_value(node) if isinstance(node, ast.Name) else node
-
-    def _joins(self, call: ast.Call) -> bool:
-        """``x.to(y.device)``: where another tensor is, which mostly is where ``x`` is, too."""
-        target = call.args[0] if call.args else None
-        if not isinstance(target, ast.Attribute) or target.attr != "device":
-            return False
-        beside = target.value
-        if isinstance(beside, ast.Attribute):  # ``x.to(self.sigmas.device)``
-            held = self.values.of(beside)
-            return held.is_tensor and not held.needs
-        if not isinstance(beside, ast.Name):
-            return False
-        if self.values.queries.qualified(target) is not None:
-            return False  # a module's
-        if on_device(self.values.of(beside)) and not self.values.of(beside).needs:
-            return True
-        others = {
-            node.attr
-            for node in walk(self.values.queries.scope(call))
-            if isinstance(node, ast.Attribute)
-            and isinstance(node.value, ast.Name)
-            and node.value.id == beside.id
-        }
-        return beside.id != "self" and others <= _OF_TENSORS
-
-    def _is_data(self, receiver: ast.expr, value: Value) -> bool:
-        """Whether nothing is known of what is moved, but that it is no module. In a function that a
-        step calls it is an argument, or a part of one: objects may keep tensors of the device.
-        """
-        root = _root(receiver)
-        helps = not self.in_step and getattr(self.step, "name", "") not in _MOVING
-        if helps and (not isinstance(root, ast.Name) or root.id == "self"):
-            return False
-        if self._is_made_of_device(receiver):
-            return False
-        written = (dotted(receiver) or "").rpartition(".")[2].lower()
-        return bool(value.kinds & v.UNKNOWN) and not any(
-            word in written for word in ("model", "net", "module", "criterion", "loss")
-        )
-
-    def _is_made_of_device(self, node: ast.expr) -> bool:
-        """Whether functions make something of tensors of the device, and of none of the host: where
-        these are, it mostly is, too.
-        """
-        calls = (each for each in walk(node) if isinstance(each, ast.Call))
-        given = [self.values.of(each) for call in calls for each in call.args]
-        sure = any(on_device(each) and not each.needs for each in given)
-        return sure and not any(is_batch(each) for each in given)
-
 
 def _is_scale_of_state(node: ast.Subscript) -> bool:
     """``scaler.state_dict()["scale"]``: the state of a `GradScaler` has the scale as a number."""
@@ -466,19 +337,6 @@ def _is_scale_of_state(node: ast.Subscript) -> bool:
         and isinstance(state.func, ast.Attribute)
         and state.func.attr == "state_dict"
     )
-
-
-def _root(node: ast.expr) -> ast.expr:
-    """What an expression is a part of, or is computed from by a tensor's methods."""
-    while isinstance(node, (ast.Attribute, ast.Subscript)) or _is_method(node):
-        node = node.func if isinstance(node, ast.Call) else node.value  # type: ignore[attr-defined]
-    return node
-
-
-def _is_method(node: ast.expr) -> bool:
-    """Whether a tensor's method is called: ``x.float()``."""
-    called = node.func if isinstance(node, ast.Call) else None
-    return isinstance(called, ast.Attribute) and called.attr in ops.TENSOR_METHODS
 
 
 def _is_given(value: Value) -> bool:

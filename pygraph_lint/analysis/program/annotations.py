@@ -74,10 +74,13 @@ def annotated(names: Names, node: ast.expr | None, what: str) -> Value:
         finally:
             names.aliases[node.id] = alias
     name = _qualified(names, node)
-    if name is None:
-        return v.UNKNOWN_VALUE
+    why = f"the annotation of {what} names {dotted(node)}" if what else ""
+    return v.UNKNOWN_VALUE if name is None else _of_type(names, name, why)
+
+
+def _of_type(names: Names, name: str, why: str) -> Value:
+    """An object of a type, by its qualified name."""
     if name in ops.TENSOR_TYPES:
-        why = f"the annotation of {what} names {dotted(node)}" if what else ""
         return v.tensor(why, ops.TENSOR_TYPES[name], v.ON_DEVICE)
     plain = _PLAIN.get(name)
     if plain is not None:
@@ -93,7 +96,7 @@ def annotated(names: Names, node: ast.expr | None, what: str) -> Value:
     if outside or tail.isupper() or not tail[:1].isupper():
         return v.UNKNOWN_VALUE
     if _may_be_alias(names, name):
-        return _by_name(name, f"the annotation of {what} names {dotted(node)}" if what else "")
+        return _by_name(name, why)
     return Value(v.INSTANCE, cls=name)
 
 

@@ -15,6 +15,11 @@ from pygraph_lint.analysis.program.annotations import alias_values, annotated
 from pygraph_lint.analysis.program.dependencies import DependencyTracker, tracked
 from pygraph_lint.analysis.program.facts import ClassFacts, ModuleFacts, Sinks
 from pygraph_lint.analysis.program.memoisation import may_cache
+from pygraph_lint.analysis.program.module_values import (
+    fields_of_named_tuple,
+    kind_of_constant,
+    tensor_made_at_import,
+)
 from pygraph_lint.analysis.program.names import FunctionNode, Names, imports_of, module_statements
 from pygraph_lint.analysis.syntax.literal_tests import asks_for_none
 from pygraph_lint.analysis.syntax.nodes import Body, children, statements
@@ -153,20 +158,9 @@ class Module:
         if self._is_number(value):
             self.module_values[name] = v.NUMBER_VALUE
         elif isinstance(value, ast.Call):
-            callee = self.names.resolve(value.func) or ""
-            if callee in _NAMED_TUPLES:
-                self.named_tuples[f"{self.name}.{name}"] = _fields(value)
-            elif callee in self.facts.classes or (
-                callee.rpartition(".")[2][:1].isupper() and callee[:6] != "torch."
-            ):
-                self.module_values[name] = Value(v.INSTANCE, cls=callee)
-                self.facts.instances[f"{self.name}.{name}"] = callee
-            if callee.rpartition(".")[2] in _LOGGER_MAKERS:
-                self.module_values[name] = Value(v.OTHER, flags=v.LOGGER)
-            elif self._is_host_tensor(value):
-                self.module_values[name] = _at_import(name)
+            self._read_made_object(name, value)
         elif self._is_host_tensor(value):
-            self.module_values[name] = _at_import(name)
+            self.module_values[name] = tensor_made_at_import(name)
         elif isinstance(value, ast.Constant):
             self.module_values[name] = kind_of_constant(value)
         elif isinstance(value, ast.Compare):
@@ -175,18 +169,31 @@ class Module:
                 self.module_values[name] = Value(v.NUMBER, const=const)
         elif isinstance(value, ast.Dict):
             found = self._functions_in(value)
+            self.module_values[name] = v.MAPPING_VALUE
             if found:
                 self.facts.groups[f"{self.name}.{name}"] = found
                 known = ",".join(sorted({*found})[:_FEW_CLASSES])
                 held = Value(v.CALLABLE | v.UNKNOWN, cls=known)
                 self.module_values[name] = Value(v.MAPPING, item=held)
-            else:
-                self.module_values[name] = v.MAPPING_VALUE
         elif isinstance(value, (ast.List, ast.Tuple, ast.Set, ast.ListComp)):
             elements = [value.elt] if isinstance(value, ast.ListComp) else value.elts
             of_tensors = bool(elements) and all(map(self._is_host_tensor, elements))
-            item = _at_import(name) if of_tensors else v.UNKNOWN_VALUE
+            item = tensor_made_at_import(name) if of_tensors else v.UNKNOWN_VALUE
             self.module_values[name] = Value(v.SEQUENCE, item=item)
+
+    def _read_made_object(self, name: str, call: ast.Call) -> None:
+        """What a name of the module holds that a call makes."""
+        callee = self.names.resolve(call.func) or ""
+        last = callee.rpartition(".")[2]
+        if callee in _NAMED_TUPLES:
+            self.named_tuples[f"{self.name}.{name}"] = fields_of_named_tuple(call)
+        elif callee in self.facts.classes or (last[:1].isupper() and callee[:6] != "torch."):
+            self.module_values[name] = Value(v.INSTANCE, cls=callee)
+            self.facts.instances[f"{self.name}.{name}"] = callee
+        if last in _LOGGER_MAKERS:
+            self.module_values[name] = Value(v.OTHER, flags=v.LOGGER)
+        elif self._is_host_tensor(call):
+            self.module_values[name] = tensor_made_at_import(name)
 
     def _is_number(self, node: ast.expr) -> bool:
         """Whether an expression that is evaluated at import computes a number of numbers."""
@@ -244,7 +251,7 @@ class Module:
                     elif isinstance(statement.value, ast.Constant):
                         attributes[target.id] = kind_of_constant(statement.value)
                     elif self._is_host_tensor(statement.value):
-                        attributes[target.id] = _at_import(f"{node.name}.{target.id}")
+                        attributes[target.id] = tensor_made_at_import(f"{node.name}.{target.id}")
                     elif isinstance(statement.value, ast.Dict):
                         found = self._functions_in(statement.value)
                         if found:
@@ -446,24 +453,6 @@ class Module:
             self.tracker.repeatable = False
 
 
-def _at_import(name: str) -> Value:
-    """A tensor in a variable of a module."""
-    why = f"`{name}` is a tensor made on the host when the module is imported"
-    return v.tensor(why, device=v.ON_HOST)
-
-
-def _fields(call: ast.Call) -> tuple[str, ...]:
-    """The fields of ``namedtuple("name", fields)``."""
-    given = call.args[1] if len(call.args) > 1 else None
-    if isinstance(given, ast.Constant) and isinstance(given.value, str):
-        return tuple(given.value.replace(",", " ").split())
-    parts = given.elts if isinstance(given, (ast.List, ast.Tuple)) else []
-    texts = [part.value if isinstance(part, ast.Constant) else None for part in parts]
-    pairs = [part.elts[0] for part in parts if isinstance(part, ast.Tuple) and part.elts]
-    texts = [pair.value for pair in pairs if isinstance(pair, ast.Constant)] if pairs else texts
-    return tuple(text for text in texts if isinstance(text, str))
-
-
 def _is_property(node: FunctionNode) -> bool:
     marks = {item.id for item in node.decorator_list if isinstance(item, ast.Name)}
     return bool(marks & {"property", "cached_property"}) or any(
@@ -489,12 +478,3 @@ def _property_part(node: FunctionNode) -> list[str]:
     """``setter`` or ``deleter`` for one of a property: ``@x.setter``."""
     marks = (item.attr for item in node.decorator_list if isinstance(item, ast.Attribute))
     return [mark for mark in marks if mark in ("setter", "deleter")][:1]
-
-
-def kind_of_constant(node: ast.Constant) -> Value:
-    """The kind of value that a variable which starts as this constant holds."""
-    if isinstance(node.value, str):
-        return v.TEXT_VALUE
-    if node.value is None:
-        return Value(v.NONE | v.UNKNOWN)
-    return v.NUMBER_VALUE

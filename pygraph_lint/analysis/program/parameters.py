@@ -14,7 +14,8 @@ from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.program.annotations import annotated
 from pygraph_lint.analysis.program.argument_values import literal_defaults
 from pygraph_lint.analysis.program.facts import FunctionFacts
-from pygraph_lint.analysis.program.module import Module, kind_of_constant
+from pygraph_lint.analysis.program.module import Module
+from pygraph_lint.analysis.program.module_values import kind_of_constant
 from pygraph_lint.analysis.program.names import FunctionNode
 from pygraph_lint.analysis.syntax.nodes import Body, children_but, is_constant, source_of, walk
 

@@ -54,7 +54,12 @@ def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) ->
         found = _call_top_level(state, tail, site)
         if found is not None:
             return found
-    elif head == "torch.random":
+    return _call_namespace(state, name, head, tail, site)
+
+
+def _call_namespace(state: State, name: str, head: str, tail: str, site: CallSite) -> Value:
+    """A call of a function in one of torch's modules, or of an operation."""
+    if head == "torch.random":
         return v.OTHER_VALUE
     if name in _CALL_WHAT_THEY_GET and site.positional:
         functions = [value for value in site.positional if value.kinds & v.CALLABLE]
@@ -69,9 +74,8 @@ def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) ->
     if name.startswith(ops.OTHER_NAMESPACES) and not name.startswith("torch.nn."):
         return v.UNKNOWN_VALUE if head == "torch.autograd.functional" else Value(v.OTHER, cls=name)
     private = any(part.startswith("_") for part in head.split("."))
-    if private:
-        return v.UNKNOWN_VALUE
-    if head in ("torch", "torch.Tensor") or name.startswith(ops.TENSOR_NAMESPACES):
+    computes = head in ("torch", "torch.Tensor") or name.startswith(ops.TENSOR_NAMESPACES)
+    if computes and not private:
         return torch_operation(state, tail, name, site, None)
     return v.UNKNOWN_VALUE
 
