@@ -28,7 +28,7 @@ from pygraph_lint.analysis.interpreter.conditions import (
     truth,
 )
 from pygraph_lint.analysis.interpreter.correlated_branches import remember_arms
-from pygraph_lint.analysis.interpreter.lazy_initialization import (
+from pygraph_lint.analysis.interpreter.lazy_initialisation import (
     is_before_set_up,
     missing_or_small,
     runs_once,
