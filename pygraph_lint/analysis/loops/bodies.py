@@ -92,7 +92,7 @@ class Helpers(Mapping[str, LoopBody]):
         self._nodes: dict[str, list[ast.AST]] = {}
         self._known: dict[str, LoopBody] = {}
         for node in functions_of(values.queries):
-            self._nodes.setdefault(values.name_of(node) or "", []).append(node)
+            self._nodes.setdefault(values.parameters.name_of(node) or "", []).append(node)
 
     def __getitem__(self, name: str) -> LoopBody:
         if name not in self._known:
@@ -111,7 +111,7 @@ class Helpers(Mapping[str, LoopBody]):
         try:
             return _body(values, node, "")
         except RecursionError:
-            return LoopBody(values.name_of(node) or "", 0, "", [], [])
+            return LoopBody(values.parameters.name_of(node) or "", 0, "", [], [])
         finally:
             values.close()
 
@@ -128,7 +128,7 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     statements = [] if isinstance(node, ast.Lambda) else list(node.body)  # type: ignore[attr-defined]
     turn = _turn(queries, node) if why in ("", GIVES) else None
     statements = statements if turn is None else turn
-    name = values.name_of(function) or ""
+    name = values.parameters.name_of(function) or ""
     run = list(statements_of_each_iteration(values, statements))
     options = _options(values, run)
     tests = [node.test] if isinstance(node, ast.While) else []

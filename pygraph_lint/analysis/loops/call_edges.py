@@ -151,7 +151,9 @@ def parameter(values: LoopValues, node: ast.expr) -> Need | None:
     found = values.queries.only_definition(node) if isinstance(node, ast.Name) else None
     if found is None or found.kind is not BindingKind.PARAMETER:
         return None
-    return Need("param", values.name_of(values.queries.scope(found.node)) or "", found.name)
+    return Need(
+        "param", values.parameters.name_of(values.queries.scope(found.node)) or "", found.name
+    )
 
 
 def _argument(value: Value) -> Value | None:

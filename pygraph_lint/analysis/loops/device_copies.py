@@ -86,7 +86,7 @@ class DeviceCopies:
         function = queries.definitions.scope(parameter) if parameter is not None else None
         if not isinstance(parameter, ast.arg) or not isinstance(function, FUNCTIONS):
             return ()
-        name = self.values.name_of(function)
+        name = self.values.parameters.name_of(function)
         default = defaults(function).get(parameter.arg)
         if name is None or not isinstance(default, ast.Constant) or default.value is not False:
             return ()

@@ -9,15 +9,14 @@ model.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, BindingKind, Definition
+from pygraph_lint.analysis.control_flow.statement_graph import BindingKind, Definition
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
-from pygraph_lint.analysis.domain.events import KEYWORDS, Need, any_of
+from pygraph_lint.analysis.domain.events import any_of
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.loops.call_results import CallResults, returned
 from pygraph_lint.analysis.loops.calls import (
@@ -35,18 +34,13 @@ from pygraph_lint.analysis.loops.calls import (
     MOVED_LATER,
     OF_OBJECT,
     WRAPPERS,
-    hooks,
     is_batch,
-    is_step_hook,
-    is_trainer_part,
-    of_annotation,
     on_device,
     over_batches,
     shown,
 )
 from pygraph_lint.analysis.loops.evidence import LoopEvidence
 from pygraph_lint.analysis.loops.joins import (
-    PASSED,
     appended,
     either,
     entry,
@@ -59,13 +53,11 @@ from pygraph_lint.analysis.loops.joins import (
     path_to,
     stored,
 )
+from pygraph_lint.analysis.loops.parameters import Parameters
 from pygraph_lint.analysis.queries.file_queries import FileQueries
 from pygraph_lint.analysis.syntax.nodes import dotted, last_stores
 
 _MAX_DEPTH = 60
-_ARRAY = re.compile(r"\b(ndarray|NDArray|np\.array|numpy\.array)\b")
-# Parameters that are numbers or texts of the host, whatever a call seems to pass for them.
-_OF_HOST = re.compile(r"(^|_)(epochs?|iters?|iterations?|stage|phase|mode|split|reduction|name)$")
 
 
 class LoopValues:
@@ -78,6 +70,7 @@ class LoopValues:
         self._of_definition: dict[Definition, Value] = {}
         self._depth = 0
         self.evidence = evidence or LoopEvidence(queries)
+        self.parameters = Parameters(queries, self.evidence)
         self._results = CallResults(queries, self.of, self.element)
 
     def close(self) -> None:
@@ -146,7 +139,7 @@ class LoopValues:
         if definition.value is not None:
             return self.of(definition.value)
         if kind is BindingKind.PARAMETER:
-            return self._parameter(node)  # type: ignore[arg-type]
+            return self.parameters.value(node)  # type: ignore[arg-type]
         if kind is BindingKind.UNPACKED:
             return self._unpacked(node)
         if kind in (BindingKind.LOOP, BindingKind.COMPREHENSION):
@@ -166,51 +159,7 @@ class LoopValues:
             in ops.COMPILERS
             for each in decorators
         )
-        return COMPILED if compiled else Value(v.CALLABLE, cls=self.name_of(node) or "")
-
-    def _parameter(self, argument: ast.arg) -> Value:
-        of_lambda = next(each for each in self.queries.path(argument) if hasattr(each, "body"))
-        if isinstance(of_lambda, ast.Lambda):
-            call = self.queries.parent(of_lambda)
-            return GRADIENT if isinstance(call, ast.Call) and hooks(call) else v.UNKNOWN_VALUE
-        function = self.queries.definitions.scope(argument)
-        hint = ast.unparse(argument.annotation) if argument.annotation is not None else ""
-        if argument.arg in ("self", "cls"):
-            return v.UNKNOWN_VALUE
-        if argument is getattr(getattr(function, "args", None), "kwarg", None):
-            held = self._passed(self.name_of(function), KEYWORDS, argument.arg)
-            return Value(v.MAPPING, item=held)
-        given = self._given_by_hook(function, argument.arg)
-        if given is not None:
-            return given
-        if tensor := of_annotation(hint, self.name_of(function) or "", argument.arg):
-            return tensor
-        if hint.rpartition(".")[2] in ("Module", "ScriptModule"):
-            return MODULE
-        if "DataLoader" in hint:
-            return LOADER
-        if hint in ("int", "float", "bool", "str"):
-            return v.NUMBER_VALUE if hint != "str" else v.TEXT_VALUE
-        if _ARRAY.search(hint) is not None and "ensor" not in hint:
-            return v.NUMPY_VALUE
-        if _OF_HOST.search(argument.arg) is not None:
-            return v.UNKNOWN_VALUE
-        name = self.name_of(function)
-        names = self.evidence.module_names if isinstance(function, FUNCTIONS) else ()
-        marked = (function, argument.arg) in names
-        if name is None or marked:
-            return MODULE if marked else v.UNKNOWN_VALUE
-        return self._passed(name, argument.arg, argument.arg)
-
-    def _passed(self, function: str | None, parameter: str, written: str) -> Value:
-        """What callers pass for a parameter, if that is a tensor of the device."""
-        if function is None:
-            return v.UNKNOWN_VALUE
-        why = f"{PASSED}`{written}`"
-        need = Need("param", function, parameter)
-        return Value(
-            v.TENSOR | v.UNKNOWN, device=v.ON_DEVICE, flags=v.SYMBOL, needs=(need,), why=why
-        )
+        return COMPILED if compiled else Value(v.CALLABLE, cls=self.parameters.name_of(node) or "")
 
     def is_only_annotated(self, node: ast.expr) -> bool:
         """Whether an annotation says that this is a tensor, and nothing says where it is."""
@@ -219,31 +168,7 @@ class LoopValues:
         found = [each.node for each in self.queries.definitions.reaching(node)]
         given = [each for each in found if isinstance(each, ast.arg) and each.annotation]
         scope = self.queries.definitions.scope
-        return any(self._given_by_hook(scope(each), each.arg) is None for each in given)
-
-    def _given_by_hook(self, function: ast.AST, parameter: str) -> Value | None:
-        """What a trainer passes to a step or a callback that it calls by its name."""
-        owner = self.queries.owner(function)
-        name = getattr(function, "name", "")
-        if owner is None or not is_step_hook(name) or not is_trainer_part(owner):
-            return None
-        if parameter in ("batch", "outputs", "inputs", "batch_parts"):
-            return v.tensor("the trainer moved it to the device", device=v.ON_DEVICE)
-        return MODULE if parameter in ("model", "pl_module") else None
-
-    def name_of(self, function: ast.AST) -> str | None:
-        """The qualified name of a function of the file, as the facts have it."""
-        parts = [getattr(function, "name", "")]
-        for each in self.queries.path(function):
-            if isinstance(each, ast.ClassDef):
-                parts.append(each.name)
-            elif isinstance(each, ast.Lambda):
-                return None
-            elif isinstance(each, FUNCTIONS):
-                parts += ["<locals>", getattr(each, "name", "")]
-        if not parts[0]:
-            return f"{self.module}.<module>" if isinstance(function, ast.Module) else None
-        return ".".join([self.module, *reversed(parts)])
+        return any(self.parameters.given_by_hook(scope(each), each.arg) is None for each in given)
 
     def function_of(self, call: ast.Call) -> ast.AST | None:
         """The function of the file that a call by its name, or on ``self``, calls."""
