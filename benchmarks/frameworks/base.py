@@ -21,7 +21,7 @@ PROFILED = 3
 _KEPT = 5
 
 
-class TestKind:
+class How:
     """Compiles a module in place, or a function, as one of the modes does."""
 
     def __init__(self, mode: str) -> None:
@@ -137,7 +137,7 @@ class Framework(NamedTuple):
     """
 
     packages: tuple[str, ...]
-    loop: Callable[[TestKind, Meter, Setup], None]
+    loop: Callable[[How, Meter, Setup], None]
     warm: int = 60
     steps: int = 120
     tolerance: float = 2e-2

@@ -14,7 +14,7 @@ from benchmarks.lint_truth.shapes import DEPTH_FIELDS, INPUTS, TINY, VOCABULARY,
 
 Inputs = dict[str, Any]
 #: The arguments of several calls, one after the other.
-CallSources = list[Inputs]
+Calls = list[Inputs]
 MODES = ("eval", "train")
 
 

@@ -67,12 +67,12 @@ def single_elements(test: ast.expr) -> set[str]:
             stack += [node.left, node.right]
         elif isinstance(node, ast.Compare) and isinstance(node.ops[0], PLAIN):
             stack += [node.left, *node.comparators]
-        elif isinstance(node, ast.Call) and (asked := obligation_on_caller(node)) is not None:
+        elif isinstance(node, ast.Call) and (asked := asked_of(node)) is not None:
             stack.append(asked)
     return found
 
 
-def obligation_on_caller(call: ast.Call) -> ast.expr | None:
+def asked_of(call: ast.Call) -> ast.expr | None:
     """``x`` of ``torch.isfinite(x)`` or ``x.isfinite()``, which only tensors can be asked."""
     function = call.func
     if not isinstance(function, ast.Attribute) or function.attr not in _ASKING:

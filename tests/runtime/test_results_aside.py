@@ -136,7 +136,7 @@ def test_copies_need_room_beside_the_results(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_graph_that_fails_is_not_tried_again() -> None:
     """Its results are gone all the same: the call is undone."""
     program, args = Watched(), [torch.randn(4), torch.zeros(1 << 18)]
-    calls = CallSources(program.compiled, lambda args: None)
+    calls = Calls(program.compiled, lambda args: None)
     first = compare.in_two_ways(
         partial(first_call, calls.compiled, calls.graph, args, frozenset({1}), [], frozenset()),
         no_memory,
@@ -153,7 +153,7 @@ def test_a_graph_that_fails_is_not_tried_again() -> None:
 
 def test_results_that_do_not_come_again_are_compared_as_they_are() -> None:
     program, args, undone = Watched(1.0), [torch.randn(4), torch.zeros(1 << 18)], []
-    calls = CallSources(program.compiled, program.graph)
+    calls = Calls(program.compiled, program.graph)
     first = compare.in_two_ways(
         partial(first_call, calls.compiled, calls.graph, args, frozenset({1}), [], frozenset()),
         lambda: undone.append(torch.equal(args[1], torch.zeros(1 << 18))),
@@ -187,7 +187,7 @@ def test_without_memory_to_undo_a_call_it_is_undone_later(monkeypatch: pytest.Mo
     assert torch.equal(state, torch.zeros(1 << 18))
 
 
-class CallSources:
+class Calls:
     """Counts calls of compiled code and of a graph."""
 
     def __init__(self, compiled: Callable[..., Any], graph: Callable[..., Any]) -> None:

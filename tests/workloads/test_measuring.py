@@ -242,7 +242,7 @@ class Work:
         self.inner()
 
 
-class CallSources:
+class Calls:
     """What host_profile asks of a running variant."""
 
     device = CPU
@@ -270,7 +270,7 @@ def work_layers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_host_time_by_layer_is_per_call(monkeypatch: pytest.MonkeyPatch) -> None:
     work_layers(monkeypatch)
-    live: Any = CallSources()
+    live: Any = Calls()
     before = Work.inner
     found = host_profile.measure(live, [None])
     assert (live.calls, live.resets) == (4, 1)  # one to begin with, and no more than may follow
@@ -282,7 +282,7 @@ def test_host_time_by_layer_is_per_call(monkeypatch: pytest.MonkeyPatch) -> None
 def test_host_layers_are_taken_off_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     work_layers(monkeypatch)
     before = Work.inner
-    live: Any = CallSources(fails=True)
+    live: Any = Calls(fails=True)
     with pytest.raises(RuntimeError, match="broken"):
         host_profile.measure(live, [None])
     assert Work.inner is before

@@ -1,4 +1,4 @@
-"""What a call is given."""
+"""The arguments of a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and attributes."""
+"""Names and attributes that are read."""
 
 from __future__ import annotations
 

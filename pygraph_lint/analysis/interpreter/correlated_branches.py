@@ -1,5 +1,5 @@
-"""Paths that met and are told apart again: what a variable is where a later test repeats the one of
-an earlier if statement.
+"""Correlated branches: what a variable is where a later test repeats the one of an earlier if
+statement.
 
 ``if self.training: n = torch.ones(4)`` may leave a number or a tensor in ``n``; behind ``if not
 self.training`` it is the number.

@@ -1,4 +1,4 @@
-"""What later uses of a variable say of the value that it was just given."""
+"""Backward inference: what later uses of a variable say of the value that it was just given."""
 
 from __future__ import annotations
 

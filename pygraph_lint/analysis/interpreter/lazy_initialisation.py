@@ -1,4 +1,6 @@
-"""Code that runs on the first call only: what it stores ends the condition that it stands under."""
+"""Lazy initialisation: code that runs on the first call only, as what it stores ends the condition
+that it stands under.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods are called: of the object itself, of tensors, modules and containers, of anything."""
+"""Calls of methods: of the object itself, of tensors, modules and containers, of anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is held in a variable or an attribute is called."""
+"""Calls of what a variable or an attribute holds."""
 
 from __future__ import annotations
 

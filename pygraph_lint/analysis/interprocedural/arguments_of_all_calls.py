@@ -1,4 +1,4 @@
-"""What all calls of a function give for a parameter: a tensor of the host, or nothing."""
+"""What all calls of a function agree on for a parameter: a tensor of the host, or nothing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Call paths on which tests of parameters come out as a line needs it: looked for backwards, from
-the function with the line to a start of a region.
+"""Feasible call paths: those on which tests of parameters come out as a line needs it. They are
+looked for backwards, from the function with the line to a start of a region.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parameters that a function only passes on, to one that shows what they are."""
+"""Parameters that a function only passes on, to another one that shows what they are."""
 
 from __future__ import annotations
 

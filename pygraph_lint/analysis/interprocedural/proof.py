@@ -1,4 +1,4 @@
-"""Proof of needs: whether what one file assumes about another place holds."""
+"""Proof obligations: whether what one file assumes about another place holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function asks its module while it is run abstractly, and what it stores there."""
+"""What the run of a function depends on: what it asks its module, and what it stores there."""
 
 from __future__ import annotations
 

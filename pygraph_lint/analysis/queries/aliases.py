@@ -1,4 +1,4 @@
-"""Who else may hold a tensor that a name holds."""
+"""Aliases: who else may hold a tensor that a name holds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is certain of a value. The analysis also guesses, which is good enough for a finding, and
-not for a change of the code.
+"""What is proven of a value. The analysis also guesses, which is good enough for a finding, and not
+for a change of the code.
 """
 
 from __future__ import annotations

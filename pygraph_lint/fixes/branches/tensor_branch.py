@@ -28,8 +28,8 @@ from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 from pygraph_lint.fixes.truths import (
     PLAIN,
+    asked_of,
     is_within,
-    obligation_on_caller,
     operands,
     single_elements,
     tested_operands,
@@ -298,7 +298,7 @@ def _goes_on(site: Site, node: ast.If, step: Step) -> bool:
 
 def _asked(test: ast.expr) -> set[str]:
     """The names that a condition asks what only tensors can be asked."""
-    calls = (obligation_on_caller(node) for node in ast.walk(test) if isinstance(node, ast.Call))
+    calls = (asked_of(node) for node in ast.walk(test) if isinstance(node, ast.Call))
     return {node.id for node in calls if isinstance(node, ast.Name)}
 
 
