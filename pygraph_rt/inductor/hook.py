@@ -166,11 +166,9 @@ def wrap_partitions(
         compiled.recursively_apply_fns([lambda f, info=info: wrap(f, info) for info in infos])
         return
     region = wrap(inlined, infos[0])
-    # Default mode has no runner: where it does nothing, it is left out of calls without graphs.
-    results = len(maps[0].output_index_mapping)
-    alone = inlined.runner.only_passes(graph.inputs, results)
-    own = inlined.generated if alone else runner.call
-    call = GraphCall(region, infos[0].region, inlined.runner, own)
+    alone = inlined.runner.returns_all(len(maps[0].output_index_mapping))
+    partition = inlined.generated if alone else None
+    call = GraphCall(region, infos[0].region, inlined.runner, runner.call, partition)
     compiled.current_callable = replace_call(compiled.current_callable, runner.call, call)
 
 

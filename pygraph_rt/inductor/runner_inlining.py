@@ -55,12 +55,9 @@ class RunnerCall:
     returned: tuple[Returned, ...]
     aligned: tuple[int, ...] = ()
 
-    def only_passes(self, inputs: int, results: int) -> bool:
-        """Whether the partition could be called in its place: it is given all `inputs`, and all of
-        its `results` are returned, both as they are and in their order.
-        """
-        same = tuple(Returned("result", i) for i in range(results))
-        return self.taken == tuple(range(inputs)) and self.returned == same and not self.aligned
+    def returns_all(self, results: int) -> bool:
+        """Whether it returns all of the partition's `results`, as they are and in their order."""
+        return self.returned == tuple(Returned("result", i) for i in range(results))
 
 
 def read_runner(call: Any, inputs: int, results: int) -> RunnerCall | None:
@@ -195,33 +192,48 @@ class Inlined:
 
 class GraphCall:
     """Stands in for a runner's `call`: hands a region its arguments out of the graph's inputs, or
-    calls the compiled code where the region has nothing to do with calls any more.
+    calls the compiled code where the region would do nothing else.
+
+    A trial's calls without graphs take that way, too, so that they cost what they will cost later.
     """
 
     def __init__(
-        self, region: Callable[[list[Any]], Any], info: Region, runner: RunnerCall, call: Any
+        self,
+        region: Callable[[list[Any], bool], Any],
+        info: Region,
+        runner: RunnerCall,
+        call: Any,
+        partition: Any = None,
     ) -> None:
         """`region` stands for the partition, `info` is its place in reports, and `runner` what the
-        runner does. `call` is what runs the compiled code.
+        runner does. `call` runs the compiled code; so does `partition` (None: it does not), with
+        the region's arguments: default mode has no runner, and it is left out where it can be.
         """
         self.region = region
         self._info = info
         self._call = call
+        self._partition = partition
         self._pick = picker(list(runner.taken))
         self._aligned = list(runner.aligned)
         self._align = _aligner() if runner.aligned else None
 
-    def __call__(self, args: list[Any]) -> Any:
-        """Run it; `args` is emptied."""
-        if self._info.bypassed:
-            self._info.unserved += 1
+    def __call__(self, args: list[Any], watched: bool = True) -> Any:
+        """Run it; `args` is emptied. `watched` False: without the watcher, which calls this."""
+        info = self._info
+        if watched and info.watcher is not None:
+            return info.watcher.call(self.region, self, args)
+        if info.bypassed and self._partition is None:
+            info.unserved += 1
             return self._call(args)
         given = [*self._pick(args)]
         args.clear()
         if self._align is not None:
             for i in self._aligned:
                 given[i] = self._align(given[i])
-        return self.region(given)
+        if info.bypassed:
+            info.unserved += 1
+            return self._partition(given)
+        return self.region(given, False)
 
 
 def _aligner() -> Callable[[Any], Any]:

@@ -27,8 +27,7 @@ from pygraph_rt.replay import build
 from pygraph_rt.replay.build import Built
 from pygraph_rt.replay.replay import Replay
 from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
-from pygraph_rt.reports.report import Region
-from pygraph_rt.select.groups import Watcher
+from pygraph_rt.reports.report import Region, Watcher
 from pygraph_rt.verify.compare import FirstCall
 
 # Kinds of calls that may be refused, where shapes are dynamic, before the region is.
@@ -59,7 +58,6 @@ class Partition:
         read_state = graph_maker.platform.state_of(function)
         self._variants = Variants(options.variants, read_state, signature.numbers)
         self._serving = Serving()
-        self._watcher: Watcher | None = None
         region.refresh = weakref.WeakMethod(self.refresh)
         if options.graphs == "never":
             self._end(Event.RETIRE, "option graphs='never' says so")
@@ -78,9 +76,8 @@ class Partition:
         """Run the partition; `args` is emptied, as generated code does. `watched` False: without
         the watcher, which calls this.
         """
-        watcher = self._watcher
-        if watcher is not None and watched:
-            return watcher.call(self, args)
+        if watched and self.region.watcher is not None:
+            return self.region.watcher.call(self, self, args)
         replay = self._serving.current
         if replay is not None:
             if self._serving.integers_of is not None:
@@ -365,7 +362,7 @@ class Partition:
         made.
         """
         with self._life.lock:
-            self._watcher = watcher if self._life.state is not State.RELEASED else None
+            self.region.watcher = watcher if self._life.state is not State.RELEASED else None
             self._life.may_capture = may_capture
             self._show()
 
@@ -407,7 +404,7 @@ class Partition:
             if reason:
                 self.region.decline(reason, self._life.state.value)
             else:
-                self._watcher = None
+                self.region.watcher = None
             freed = [r for v in self._variants for r in self._take_out(v)]
             self._variants.clear()
             self._serving.pause()
@@ -420,10 +417,9 @@ class Partition:
         return moved
 
     def _show(self) -> None:
-        self.region.bypassed = (
-            self._life.closed and self._watcher is None and not self._options.required
-        )
-        deciding = self._watcher is not None and self._watcher.deciding
+        self.region.bypassed = self._life.closed and not self._options.required
+        watcher = self.region.watcher
+        deciding = watcher is not None and watcher.deciding
         serving = self._life.state is State.SERVE
         self.region.state = "deciding" if serving and deciding else self._life.state.value
 

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -72,11 +72,21 @@ class Row:
     cuts: list[dict[str, str]] = field(default_factory=list)
 
 
+class Watcher(Protocol):
+    """Watches the calls of a region. deciding: whether it measures them for a choice."""
+
+    deciding: bool
+
+    def call(self, member: Any, run: Callable[[list[Any], bool], Any], args: list[Any]) -> Any:
+        """One call of the region `member`, made by `run(args, False)`."""
+
+
 class Region(Row):
     """A row whose region is in use.
 
     refresh: a weak reference to what brings the counters up to date. moving: arguments that may be
     elsewhere on each call. bypassed: whether calls run compiled code without asking the region.
+    watcher: what is told of each call, and makes it.
     """
 
     def __init__(self, name: str, source: str = "") -> None:
@@ -84,6 +94,7 @@ class Region(Row):
         self.refresh: Callable[[], Callable[[], None] | None] = _nobody
         self.moving: frozenset[int] = frozenset()
         self.bypassed = False
+        self.watcher: Watcher | None = None
 
     def note_inputs(self, args: Sequence[Any]) -> None:
         """Add up the inputs of a call; `moving` says which arguments may move."""

@@ -69,6 +69,9 @@ class Member(Protocol):
         """ "graph" or "no graph"; None while that is open."""
 
 
+Run = Callable[[list[Any], bool], Any]
+
+
 class Phase(enum.Enum):
     """Where a group stands."""
 
@@ -121,18 +124,18 @@ class CompiledGraph:
         self._leader_call = leader_call
         return self._calls_alone
 
-    def call(self, member: Member, args: list[Any]) -> Any:
-        """One call of a partition that is watched."""
+    def call(self, member: Member, run: Run, args: list[Any]) -> Any:
+        """One call of a partition that is watched, made by `run(args, False)`."""
         instruments = self._selector.instruments
         if instruments.capturing():
-            return member(args, False)
+            return run(args, False)
         first = self.first()
         if first is None:
             first, self._first = member, weakref.ref(member)
         if first is member:
             self._selector.called(self)
         started = instruments.clock()
-        results = member(args, False)
+        results = run(args, False)
         if self.group is not None:
             self.group.ran((instruments.clock() - started) / 1e6)
         return results
@@ -318,16 +321,12 @@ class Countdown:
         self._done = done
         self._left = calls
 
-    def call(self, member: Member, args: list[Any]) -> Any:
-        """One call of the region."""
+    def call(self, member: Member, run: Run, args: list[Any]) -> Any:
+        """One call of the region, made by `run(args, False)`."""
         self._left -= 1
         if self._left <= 0:  # threads may count past it
             self._done()
-        return member(args, False)
-
-
-Watcher = CompiledGraph | Countdown
-"""What stands before a partition until its group is decided."""
+        return run(args, False)
 
 
 class Selector:

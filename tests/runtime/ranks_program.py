@@ -41,7 +41,7 @@ class Waiting(Part):
 
     def __call__(self, args: list[Any], watched: bool = True) -> Any:
         if self.watcher is not None and watched:
-            return self.watcher.call(self, args)
+            return self.watcher.call(self, self, args)
         served = self.graphs and (self.captured or self.may_capture)
         self.captured = self.captured or served
         time.sleep(self._seconds[served])

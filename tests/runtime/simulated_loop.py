@@ -99,7 +99,7 @@ class Part:
 
     def __call__(self, args: list[Any], watched: bool = True) -> Any:
         if self.watcher is not None and watched:
-            return self.watcher.call(self, args)
+            return self.watcher.call(self, self, args)
         machine = self.machine
         if self.graphs and not self.captured and self.may_capture and not self.refused:
             self.captured = True

@@ -119,7 +119,7 @@ def test_one_function_returns_what_the_call_returned() -> None:
     passage = read_runner(made.call, 3, 3)
     assert passage is not None
     inlined = Inlined(partition_0, passage, reinterpret)
-    whole = GraphCall(inlined, Region(""), passage, made.call)
+    whole = GraphCall(lambda args, _: inlined(args), Region(""), passage, made.call)
     inputs = [torch.ones(3), torch.zeros(1), torch.tensor(5.0)]
     given = list(inputs)
     found, expected = whole(given), made.call(list(inputs))
@@ -192,7 +192,7 @@ def wrapped(graph: Any, scalars: dict[int, Any] | None = None) -> list[tuple[Any
 
     def wrap(function: Any, info: PartitionInfo) -> Any:
         seen.append((function, info))
-        return lambda args: ("region", function, args)
+        return lambda args, watched=True: ("region", function, args)
 
     info = GraphInfo("graph 0/0", "f at m.py:1", scalars=scalars or {}, inputs=3)
     wrap_partitions(graph, info, wrap)
@@ -226,7 +226,7 @@ def test_a_copy_of_a_misaligned_input_is_made_before_the_region(align: str) -> N
     if not hasattr(torch._C._dynamo.guards, align):
         pytest.skip("this torch has no such function")
     x = torch.zeros(8)[1:5]
-    whole = GraphCall(lambda args: args, Region(""), found, made.call)
+    whole = GraphCall(lambda args, _: args, Region(""), found, made.call)
     b, copied = whole([x, "w", "b"])
     assert b == "b"
     assert torch.equal(copied, x)
@@ -308,21 +308,25 @@ STRAIGHT = """a, b = args
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "only_passes"),
+    ("old", "new", "left_out"),
     [
         ("", "", True),
-        ("[a, b]", "[b, a]", False),
+        ("[a, b]", "[b, a]", True),
+        ("[a, b]", "[b]", True),
         ("buf0, buf1, )", "buf1, buf0, )", False),
         ("buf0, buf1, )", "buf0, )", False),
         ("buf0, buf1, )", "buf0, buf1, None, )", False),
         ("buf0, buf1, )", "reinterpret_tensor(buf0, (2,), (1,), 0), buf1, )", False),
-        ("[a, b]", "[a, copy_if_misaligned(b)]", False),
+        ("[a, b]", "[a, copy_if_misaligned(b)]", True),
     ],
 )
-def test_a_runner_that_does_nothing_is_left_out_where_no_graph_is_wanted(
-    old: str, new: str, only_passes: bool
+def test_a_runner_that_returns_results_as_they_are_is_left_out_where_no_graph_is_wanted(
+    old: str, new: str, left_out: bool
 ) -> None:
+    taken: list[Any] = []
+
     def partition(args: list[Any]) -> tuple[int, int]:
+        taken.append([*args])
         return len(args), 7
 
     def copy_if_misaligned(value: Any) -> Any:
@@ -333,9 +337,8 @@ def test_a_runner_that_does_nothing_is_left_out_where_no_graph_is_wanted(
     made = runner(body, partition, **names)
     found = read_runner(made.call, 2, 2)
     assert found is not None
-    assert found.only_passes(2, 2) is only_passes
-    assert not found.only_passes(3, 2)
-    assert not found.only_passes(2, 3)
+    assert found.returns_all(2) is left_out
+    assert not found.returns_all(3)
 
     mapping = SimpleNamespace(
         input_index_mapping=[0, 1], output_index_mapping=[0, 1], constant_names=[]
@@ -353,14 +356,20 @@ def test_a_runner_that_does_nothing_is_left_out_where_no_graph_is_wanted(
 
     def wrap(function: Any, info: PartitionInfo) -> Any:
         infos.append(info)
-        return lambda args: "by the region"
+        return lambda args, watched=True: "by the region"
 
     wrap_partitions(graph, GraphInfo("graph 0/0", "f at m.py:1", inputs=2), wrap)
+    expected = made.call([torch.ones(1), torch.zeros(1)]), taken.pop()
     made.partitions = [lambda args: ("by the runner", 7)]
-    given = [torch.ones(1), torch.ones(1)]
+    given = [torch.ones(1), torch.zeros(1)]
     assert graph.current_callable([*given]) == "by the region"
     infos[0].region.bypassed = True
-    assert ("by the runner" not in graph.current_callable(given)) is only_passes
+    results = graph.current_callable(given)
+    assert not given, "who calls compiled code gives its arguments away"
+    assert ("by the runner" not in results) is left_out
+    assert infos[0].region.unserved == 1
+    if left_out:
+        assert (results, taken.pop()) == expected
 
 
 def test_a_region_that_is_decided_is_not_asked_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,17 +414,26 @@ def test_a_region_that_is_decided_is_not_asked_any_more(monkeypatch: pytest.Monk
     call(4)
     partition.refresh()
     assert (len(own_calls), region.served) == (3, 5)  # observed, captured, then served
-    watched = SimpleNamespace(deciding=True, call=lambda partition, args: partition(args, False))
+    seen: list[Any] = []
+
+    def watch(member: Any, run: Any, args: list[Any]) -> Any:
+        seen.append(member)
+        return run(args, False)
+
     partition.use(False)
-    partition.watch(watched, False)
+    partition.watch(SimpleNamespace(deciding=True, call=watch), False)
     call()
-    assert len(own_calls) == 3
+    assert (seen, len(own_calls)) == ([partition], 4), "what a trial measures is what is run later"
+    partition.use(True)
+    call()
+    assert (len(seen), len(own_calls)) == (2, 4)
     partition.watch(None, False)
+    partition.use(False)
     call()
-    assert len(own_calls) == 4
+    assert (len(seen), len(own_calls)) == (2, 5)
     partition.close()
     call()
-    assert len(own_calls) == 5
+    assert len(own_calls) == 6
 
 
 def test_where_graphs_are_required_a_refused_region_is_asked(
