@@ -52,9 +52,14 @@ def tool_key() -> str:
     its Python.
     """
     package = Path(__file__).parent.parent
-    files = sorted([*package.rglob("*.py"), *package.rglob("*.json")])
-    files += sorted(rules_folder().glob("PG*.md"))
-    parts = [part for file in files for part in (file.name.encode(), file.read_bytes())]
+    files = {
+        file.relative_to(package).as_posix(): file
+        for kind in ("*.py", "*.json")
+        for file in package.rglob(kind)
+    }
+    files |= {file.name: file for file in rules_folder().glob("PG*.md")}
+    # Entries name classes by the modules that these are in, so a module's place counts, too.
+    parts = [part for name in sorted(files) for part in (name.encode(), files[name].read_bytes())]
     version = f"{__version__} {sys.version_info[:3]}".encode()
     return digest(version, *parts).hex()
 

@@ -14,7 +14,8 @@ import pytest
 from pygraph_lint import records, workspace
 from pygraph_lint.analysis import extract
 from pygraph_lint.analysis.program.facts import LoopBody
-from pygraph_lint.files.cache import Cache, digest
+from pygraph_lint.files import cache
+from pygraph_lint.files.cache import Cache, digest, tool_key
 from tests.lint.support import CLEAN, REPOSITORY, Lint
 
 BASE = CLEAN.replace("Model", "Base")
@@ -236,3 +237,15 @@ def test_clean_removes_the_cache_and_nothing_else(package: Lint, tmp_path: Path)
     for folder in (top, tmp_path / "none"):
         again = package("clean", "--cache-dir", str(folder))
         assert (again.out, again.code) == (f"There is no cache in {folder}.\n", 0)
+
+
+def test_a_module_of_the_tool_that_is_moved_makes_older_entries_unused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("files/cache.py", "analysis/facts.py"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    monkeypatch.setattr(cache, "__file__", str(tmp_path / "files/cache.py"))
+    before = tool_key()
+    (tmp_path / "analysis/facts.py").rename(tmp_path / "files/facts.py")
+    assert tool_key() != before
