@@ -16,6 +16,7 @@ from pygraph_lint.analysis.syntax.nodes import dotted, source_of, span_of, walk
 
 
 def eval_subscript(state: State, node: ast.Subscript) -> Value:
+    """``base[index]``."""
     base = state.ev(node.value)
     if by_mask(state, base, node):
         why = "only a tensor can be indexed with a tensor"
@@ -240,6 +241,7 @@ def made_here(state: State, index: ast.expr) -> bool:
 
 
 def eval_slice(state: State, node: ast.Slice) -> Value:
+    """``start:stop:step``."""
     for bound in (node.lower, node.upper, node.step):
         if bound is not None:
             value = state.ev(bound)
