@@ -94,26 +94,30 @@ def unpack(state: State, target: ast.Tuple | ast.List, value: Value) -> None:
             assign(state, element, v.iterate(value), None)
 
 
+def _assign_own_attribute(
+    state: State, target: ast.Attribute, value: Value, source: ast.expr | None
+) -> None:
+    """``self.x = value``."""
+    held = state.module.class_attribute(state.owner, target.attr)
+    if held is not None and held.flags & v.BUFFER and held.is_tensor and value.is_tensor:
+        state.event("effect.buffer-rebound", span_of(target), f"self.{target.attr}", held)
+    elif value.is_tensor and not value.needs and not value.kinds & v.UNKNOWN:
+        state.event("effect.kept-output", span_of(target), f"self.{target.attr}", value)
+    state.env["self." + target.attr] = value
+    if source is not None and _is_moved(state, target, source):  # by the first call only
+        state.events.pop(("host.moved", source.lineno, source.col_offset), None)
+    overwritten = target.lineno < state.last_stores.get(target.attr, 0)
+    if not (overwritten or _moves_itself(state, target, source)):
+        state.module.set_attribute(state.owner, target.attr, as_held(value))
+
+
 def assign_attribute(
     state: State, target: ast.Attribute, value: Value, source: ast.expr | None
 ) -> None:
     """``self.x = value``, ``t.requires_grad = ...``, ``t.data = ...``."""
-    if (
-        isinstance(target.value, ast.Name)
-        and target.value.id == state.self_name
-        and state.self_name
-    ):
-        held = state.module.class_attribute(state.owner, target.attr)
-        if held is not None and held.flags & v.BUFFER and held.is_tensor and value.is_tensor:
-            state.event("effect.buffer-rebound", span_of(target), f"self.{target.attr}", held)
-        elif value.is_tensor and not value.needs and not value.kinds & v.UNKNOWN:
-            state.event("effect.kept-output", span_of(target), f"self.{target.attr}", value)
-        state.env["self." + target.attr] = value
-        if source is not None and _is_moved(state, target, source):  # by the first call only
-            state.events.pop(("host.moved", source.lineno, source.col_offset), None)
-        overwritten = target.lineno < state.last_stores.get(target.attr, 0)
-        if not (overwritten or _moves_itself(state, target, source)):
-            state.module.set_attribute(state.owner, target.attr, as_held(value))
+    holder = target.value
+    if isinstance(holder, ast.Name) and state.self_name and holder.id == state.self_name:
+        _assign_own_attribute(state, target, value, source)
         return
     base = state.ev(target.value)
     if base.is_tensor and (
