@@ -20,7 +20,8 @@ _POSITIONS = frozenset(
 _LIGHT = frozenset(
     (
         *("tensor", "as_tensor", "zeros", "ones", "full", "empty", "zeros_like", "ones_like"),
-        *("full_like", "stack", "cat", "concat", "pad", "split", "chunk", "where", "isin", "Size"),
+        *("full_like", "stack", "cat", "concat", "pad", "split", "split_with_sizes"),
+        *("tensor_split", "chunk", "where", "isin", "Size"),
         *("view", "reshape", "expand", "repeat", "flatten", "unsqueeze", "squeeze", "transpose"),
         *("permute", "contiguous", "t", "to", "int", "long", "float", "bool", "type_as", "clone"),
         *("item", "tolist", "numel", "size", "dim", "sum", "prod", "max", "min", "any", "all"),

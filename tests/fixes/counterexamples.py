@@ -31,12 +31,6 @@ def lines(*body: str, head: str = "x: torch.Tensor") -> str:
     )
 
 
-def _host(head: str, body: str) -> str:
-    """A function that draws from numpy."""
-    return f"import numpy as np\nimport torch\n\n{head}{body}"
-
-
-_DRAWS = "    for _ in range(2):\n        y = «np.random.normal()»\n"
 _TEST = "«x.sum() > 0»"
 
 
@@ -369,54 +363,5 @@ CASES = [
         "PG504",
         "import random\n" + lines("return 1 if «random.random()» < 2 else 0"),
         lambda: (0,),
-    ),
-    # host_function
-    Case(
-        "host_function",
-        "helper",
-        "PG504",
-        _host(
-            "class A:\n    def forward(self, x):\n",
-            "        for _ in range(2):\n            y = «np.random.normal()»\n"
-            "        return np.sin(y)\n",
-        ),
-    ),
-    Case(
-        "host_function",
-        "bare",
-        "PG504",
-        _host("@cache\ndef f(x):\n", _DRAWS + "    return np.sin(y)\n"),
-    ),
-    Case(
-        "host_function",
-        "host-only",
-        "PG504",
-        _host("def f(x):\n", _DRAWS + "    z = torch.sin(x)\n    return np.sin(y)\n"),
-    ),
-    Case(
-        "host_function",
-        "several",
-        "PG504",
-        _host("def f(x):\n", "    y = «np.random.normal()»\n    return np.sin(y)\n"),
-    ),
-    Case(
-        "host_function",
-        "breaks",
-        "PG504",
-        _host(
-            "def f(x):\n", "    y = «np.random.rand(3)» + np.random.rand(3)\n    return np.sin(y)\n"
-        ),
-    ),
-    Case(
-        "host_function",
-        "host-result",
-        "PG504",
-        _host("def f(x):\n", _DRAWS + "    return x + 1\n"),
-    ),
-    Case(
-        "host_function",
-        "returns",
-        "PG504",
-        _host("def f(x):\n", _DRAWS + "    yield x\n    return np.sin(y)\n"),
     ),
 ]

@@ -119,6 +119,12 @@ CASES = [
     ),
     Case(
         "gathered_reads",
+        "each-turn",
+        "PG401",
+        lines("return [«y.nonzero()» if seen is None else seen for y in x]", head="x, seen"),
+    ),
+    Case(
+        "gathered_reads",
         "light",
         "PG401",
         lines("return [torch.softmax(x, 0) * len(«y.nonzero()») for y in x]"),

@@ -8,30 +8,6 @@ import torch
 
 from tests.fixes.counterexamples import Case, lines
 
-_READ = "«sizes.tolist()»"
-_HEAD = "x: torch.Tensor, sizes: torch.Tensor"
-
-
-def _list(*body: str, head: str = _HEAD) -> str:
-    return lines(*body, head=head)
-
-
-def _pair() -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.arange(3.0), torch.tensor([1, 2])
-
-
-def _turning() -> tuple[object, ...]:
-    return *_pair(), lambda sizes, x: (sizes.copy_(sizes.flip(0)), x)[1]
-
-
-def _rows() -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.arange(3.0), torch.tensor([[1, 2]])
-
-
-def _none() -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.arange(3.0), torch.tensor([1, 2], device="meta")
-
-
 _MADE = (
     "    generator = «torch.Generator()».manual_seed(1)\n"
     "    return torch.rand(3, generator=generator)\n"
@@ -58,74 +34,6 @@ def _layers(loop: str = "", after: str = "", turn: str = "") -> str:
 
 
 CASES = [
-    # read_once
-    Case(
-        "read_once",
-        "whole",
-        "PG203",
-        _list(f"return x.sum(), [torch.split(a, {_READ}) for a in (x, x)]"),
-    ),
-    Case(
-        "read_once",
-        "each",
-        "PG203",
-        _list(f"return [torch.split(a, {_READ}) for a in (x,) if len(x) > 3]"),
-        _none,
-    ),
-    Case(
-        "read_once",
-        "runs",
-        "PG203",
-        _list(f"return [torch.split(a, {_READ}) for a in x[:0]]").replace("x[:0]", "none"),
-    ),
-    Case(
-        "read_once",
-        "same",
-        "PG203",
-        _list(
-            "return [torch.split(x, «a.tolist()») for a in (sizes, others)]",
-            head=f"{_HEAD}, others",
-        ),
-    ),
-    Case(
-        "read_once",
-        "pure",
-        "PG203",
-        _list(f"return [torch.split(a, {_READ}, sizes.add_(0).dim() - 1) for a in (x, x)]"),
-    ),
-    Case(
-        "read_once",
-        "known",
-        "PG203",
-        _list(
-            f"return [torch.split(turn(sizes, a), {_READ}) for a in (x,)]", head=f"{_HEAD}, turn"
-        ),
-        _turning,
-    ),
-    Case(
-        "read_once",
-        "kept",
-        "PG203",
-        _list(
-            f"found = [max({_READ}, []) for a in (x, x)]",
-            "found[0][0].append(1)",
-            "return found",
-        ),
-        _rows,
-    ),
-    Case(
-        "read_once",
-        "unseen",
-        "PG203",
-        _list(f"found = [torch.split(a, {_READ}) for a in (x, x)]", "return sorted(locals())"),
-        _pair,
-    ),
-    Case(
-        "read_once",
-        "tensor",
-        "PG203",
-        _list(f"return [torch.split(a, {_READ}) for a in (x, x)]", head="x: torch.Tensor, sizes"),
-    ),
     # carried_read
     Case("carried_read", "once", "PG203", _layers()),
     Case("carried_read", "loop", "PG203", _layers(loop="        return self.layers[0](x, ends)")),

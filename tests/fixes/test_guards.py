@@ -443,7 +443,8 @@ def test_a_host_function_is_left_out_whole() -> None:
         def forward(x):
             return x + torch.as_tensor(positions(2), dtype=x.dtype)
         """
-    after = before.replace("        def pos", "        @torch.compiler.disable\n        def pos")
+    line = "        @torch.compiler.disable(recursive=False)\n"
+    after = before.replace("        def pos", f"{line}        def pos")
     expect(before, after.replace("«", "").replace("»", ""), "PG504", closed=True)
     old, new = module_of(marked(before)[0]).forward, module_of(marked(after)[0]).forward
     x = torch.ones(2, requires_grad=True)
@@ -476,7 +477,7 @@ def test_a_static_method_on_the_host_is_left_out_whole() -> None:
 
         forward = Plan().run
         """
-    line = "            @torch.compiler.disable\n"
+    line = "            @torch.compiler.disable(recursive=False)\n"
     after = before.replace("            def pos", f"{line}            def pos")
     expect(before, after.replace("«", "").replace("»", ""), "PG504", closed=True)
     old, new = module_of(marked(before)[0]).forward, module_of(marked(after)[0]).forward

@@ -15,7 +15,7 @@ import ast
 from pygraph_lint.analysis.control_flow.statement_graph import parameters
 from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.decorated import disable, is_called, leave_out, plain_function
-from pygraph_lint.fixes.names import own_nodes
+from pygraph_lint.fixes.names import assigned_values, own_nodes
 from pygraph_lint.fixes.site import Rewrite, Site
 
 # What makes or draws tensors, and what only asks; anything else of torch is work for the device.
@@ -31,7 +31,9 @@ _ON_HOST = ("numpy.random.", "random.", "torch.Generator", "torch.manual_seed", 
 
 
 class DrawingFunction(Rewrite):
-    """PG504, PG506, PG513: a helper or a constructor that draws on the host several times."""
+    """PG504, PG506, PG513: a helper or a constructor that draws on the host, several times or
+    in a loop.
+    """
 
     codes = ("PG504", "PG506", "PG513")
     message = "Decorate the function that draws with `@torch.compiler.disable`"
@@ -49,9 +51,11 @@ class DrawingFunction(Rewrite):
         site.require("returns", not yields, "a generator runs where it is used")
         calls = [node for node in nodes if isinstance(node, ast.Call)]
         drawn = [node for node in calls if _draws(site, node)]
-        site.require("several", len(drawn) > 1, "")
+        loops = any(isinstance(node, (ast.For, ast.While)) for node in nodes)
+        site.require("several", len(drawn) > 1 or (bool(drawn) and loops), "")
         light = not any(_computes(site, function, node) for node in calls)
-        site.require("host-only", light, "the function also computes on the device")
+        on_host = light or _stays_in_numpy(site, function, nodes)
+        site.require("host-only", on_host, "the function also computes on the device")
         known = not any(site.ask.effects(each).unknown for each in function.body)
         leave_out(site, site.ask.nodes, known)
         disable(site, function)
@@ -88,6 +92,21 @@ def _computes(site: Site, function: ast.FunctionDef, call: ast.Call) -> bool:
         return False
     method = isinstance(call.func, ast.Attribute) and root.id in ("self", "cls")
     return not method or call.func.attr not in _own_functions(site)  # type: ignore[attr-defined]
+
+
+def _stays_in_numpy(site: Site, function: ast.FunctionDef, nodes: tuple[ast.AST, ...]) -> bool:
+    """Whether a function calls nothing of torch, and gives only what numpy made."""
+    results = [node.value for node in nodes if isinstance(node, ast.Return)]
+    of_torch = any((site.ask.callee(node) or "").startswith("torch.") for node in nodes)
+    return bool(results) and not of_torch and all(_of_numpy(site, function, it) for it in results)
+
+
+def _of_numpy(site: Site, function: ast.FunctionDef, node: ast.expr | None) -> bool:
+    """Whether a value is a call of numpy, or a name that only ever holds such."""
+    if isinstance(node, ast.Name):
+        values = assigned_values(function, node.id) or [None]
+        return all(isinstance(it, ast.Call) and _of_numpy(site, function, it) for it in values)
+    return node is not None and (site.ask.callee(node) or "").startswith("numpy.")
 
 
 def _own_functions(site: Site) -> set[str]:

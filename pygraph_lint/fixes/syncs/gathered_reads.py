@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.fixes.breaking_places import in_avoided_arm
 from pygraph_lint.fixes.decorated import leave_out
 from pygraph_lint.fixes.gathered import can_gather, gather, turns_around
 from pygraph_lint.fixes.imports import use_torch
@@ -33,6 +34,8 @@ class GatheredReads(Rewrite):
         if turns is None or site.finding.consequences.get("compile") != "break":
             raise Declined
         site.expect_compiler()
+        avoided = in_avoided_arm(site.path[site.path.index(turns) :], [])
+        site.require("each-turn", not avoided, "a turn may not come to what ends the graph")
         site.require("light", can_gather(site, turns, reads), "the comprehension also does work")
         torch = use_torch(site)
         leave_out(site, site.ask.nodes, not site.ask.effects(turns).unknown)

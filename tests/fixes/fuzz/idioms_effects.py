@@ -97,7 +97,7 @@ def numbers(made: Program) -> None:
     )
 
 
-@idiom("host_function")
+@idiom("drawing_function")
 def helper(made: Program) -> None:
     """A helper that draws from numpy."""
     made.scripted = False
@@ -129,7 +129,7 @@ def helper(made: Program) -> None:
         )
 
 
-@idiom("host_setup")
+@idiom("breaking_function")
 def setup(made: Program) -> None:
     """Layers that are made when they are first needed."""
     made.scripted = False

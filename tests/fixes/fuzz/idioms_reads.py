@@ -5,57 +5,6 @@ from __future__ import annotations
 from tests.fixes.fuzz.programs import Program, idiom
 
 
-@idiom("read_once")
-def read_in_a_list(made: Program) -> None:
-    """A value that is the same for each element of a list."""
-    read = made.pick(
-        *("sizes.tolist()",) * 8,
-        *("sizes[0].item()", "y.item()", "part.sum().item()"),
-    )
-    many = made.pick(
-        *("(x, first)", "[x, first, x]", "(x, first, x)", "(x, x)") * 3,
-        *("(x, x + 1, first)", "seen", "()", "(same(x), first)"),
-    )
-    if "item" in read:
-        user = made.pick(
-            "torch.add(part, {})", "part * {}", "max({}, 2)", "torch.full_like(part, {})"
-        )
-    else:
-        user = made.pick(
-            *("torch.split(part, {}, dim=0)", "torch.split(part, {})", "part.split({})") * 3,
-            *("torch.split(part, split_size_or_sections={})", "part.split({}, dim=0)") * 2,
-            *("torch.split(part, {}, 0)[0]", "(part, {})", "torch.split(part * 2, {})"),
-            *("torch.split(part.add_(1), {})", "seen.append({})", "torch.split(part, {})[0]"),
-            *("(part, {})", "dict(n={}, part=part)", "torch.split(same(part), {})", "{}[0] * part"),
-            *("torch.split(turned(part, sizes), {})", "torch.split(sizes.add_(0) * 1.0, {})"),
-        )
-    if "turned" in user:
-        made.above.append(
-            "def turned(part, sizes):\n    sizes.copy_(sizes.flip(0))\n    return part"
-        )
-    if "seen.append" in user and many == "seen":
-        many = "[*seen]"  # else it never ends
-    made.add("first = x.clone()")
-    made.add(made.pick("sizes = torch.tensor([1, len(x) - 1])", "sizes = torch.arange(2) + 1"))
-    made.scripted = False
-    more = made.pick(*("",) * 9, " if k > 1", " for _ in range(k)")
-    value = f"[{user.format(read)} for part in {many}{more}]"
-    name = made.name()
-    form = made.pick(
-        *("{0} = {1}",) * 7,
-        *("{0} = ({1}, k)", "{0}: list = {1}", "{0} = tuple({1})", "{0} = len(list({1}))"),
-        *("{0} = sorted({1}, key=len)", "{0} = torch.stack({1}, dim=0)", "{0} = same({1})"),
-    )
-    if made.chance(0.1):
-        made.add("sizes_read = 3")
-    made.add(form.format(name, value))
-    made.kept.append(name)
-    if made.chance(0.1):
-        made.keep("sorted(locals())")
-    if made.chance(0.2):
-        made.add("x = x * 2")
-
-
 @idiom("drawing_function")
 def draws_on_the_host(made: Program) -> None:
     """A helper, or a constructor, that makes generators and draws."""
