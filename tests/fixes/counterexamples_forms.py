@@ -96,38 +96,12 @@ CASES = [
             "return longest",
         ),
     ),
-    # gathered_reads
-    Case(
-        "gathered",
-        "names",
-        "PG401",
-        lines(
-            "k = 1",
-            "def seen(y):",
-            "    nonlocal k",
-            "    k += 1",
-            "    return y.nonzero()",
-            "return [(«seen(y)», k) for y in x]",
-        ),
-    ),
     Case(
         "site",
         "compiled",
         "PG401",
         lines("return [«y.nonzero()» for y in x]"),
         captured=True,
-    ),
-    Case(
-        "gathered_reads",
-        "each-turn",
-        "PG401",
-        lines("return [«y.nonzero()» if seen is None else seen for y in x]", head="x, seen"),
-    ),
-    Case(
-        "gathered_reads",
-        "light",
-        "PG401",
-        lines("return [torch.softmax(x, 0) * len(«y.nonzero()») for y in x]"),
     ),
     # breaking_function
     Case("breaking_function", "helper", "PG302", lines(*_LOOP)),

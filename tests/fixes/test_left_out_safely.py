@@ -40,14 +40,6 @@ def halved(x: torch.Tensor):
 def forward(x: torch.Tensor, known: torch.Tensor):
     return halved(x.exp()) + known.sin()
 """
-TURNS = """
-import torch
-
-
-def forward(x: torch.Tensor, known: torch.Tensor):
-    rows = [len(«row.nonzero()») for row in known.split(2)]
-    return x * rows[0], known.sin()
-"""
 DRAWS = """
 import random
 
@@ -62,8 +54,8 @@ def noise(seed):
 def forward(x: torch.Tensor, known: torch.Tensor):
     return x * noise(3) + known.sin()
 """
-FORMS = {"a read": READS, "a loop": LOOPS, "turns": TURNS, "draws": DRAWS}
-CODES = {"a read": "PG201", "a loop": "PG302", "turns": "PG401", "draws": "PG506"}
+FORMS = {"a read": READS, "a loop": LOOPS, "draws": DRAWS}
+CODES = {"a read": "PG201", "a loop": "PG302", "draws": "PG506"}
 
 
 @pytest.mark.parametrize("name", FORMS)

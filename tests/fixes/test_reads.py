@@ -229,7 +229,10 @@ SPLITS = {
 def test_lists_that_read_in_each_turn_are_moved(name: str) -> None:
     before = f"import torch\n\ndef forward(x, sizes: torch.Tensor):\n    {SPLITS[name]}\n"
     fix, after = offer(before, "PG203")
-    assert fix is not None and (fix.rewrite, fix.applicability) == ("gathered_reads", "unsafe"), fix
+    assert fix is not None and (fix.rewrite, fix.applicability) == (
+        "gathered_statements",
+        "unsafe",
+    ), fix
     old, new = (module_of(text).forward for text in (marked(before)[0], after))
     arguments = ([torch.rand(3, 2), torch.rand(3, 1)], torch.tensor([1, 2]))
     assert_same(run(old, arguments), run(new, arguments))

@@ -1,19 +1,20 @@
 """Statements beside each other that end the graph are moved to a function that is left out.
 
-    low = x.min().item()    ->  low, high = _read_low(x)
+    low = x.min().item()                   ->  low, high = _read_low(x)
     high = x.max().item()
+    rows = [assign(each) for each in x]    ->  rows = _read_rows(x)
 
-Each of them ended the graph, now the call does; what stands between them and is light goes with
-them. A call of what is left out already ends the graph, too. Always unsafe: an export does not see
-into the function.
+Each of them, or each turn of a comprehension, ended the graph, now the call does; what stands
+between them and is light goes with them. A call of what is left out already ends the graph, too.
+Always unsafe: an export does not see into the function.
 """
 
 from __future__ import annotations
 
 import ast
-from itertools import chain
+from itertools import chain, pairwise
 
-from pygraph_lint.fixes.breaking_places import breaking_places
+from pygraph_lint.fixes.breaking_places import Path, breaking_places, in_avoided_arm
 from pygraph_lint.fixes.decorated import leave_out
 from pygraph_lint.fixes.gathered import LOOKING, is_tied, put_above, top_of
 from pygraph_lint.fixes.imports import use_torch
@@ -23,13 +24,19 @@ from pygraph_lint.fixes.names import all_nodes, loads, shared
 from pygraph_lint.fixes.passing_on import FEW, operations
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
-from pygraph_lint.fixes.syncs.gathered_reads import GatheredReads
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
 
 
 class GatheredStatements(Rewrite):
-    """Rules of what ends the graph, in one of several statements that do."""
+    """Rules of what ends the graph, in one of several statements that do, or in the turns of a
+    comprehension.
+    """
 
-    codes = GatheredReads.codes
+    codes = (
+        *("PG201", "PG202", "PG203", "PG205", "PG206", "PG207", "PG301"),
+        *("PG401", "PG402", "PG403", "PG404", "PG407", "PG507", "PG510", "PG523"),
+    )
     message = "Move the statements to a function with `@torch.compiler.disable`"
     order = 99
     trusting = True
@@ -39,7 +46,8 @@ class GatheredStatements(Rewrite):
         if not isinstance(function, ast.FunctionDef) or top_of(site, statement) is None:
             raise Declined
         site.expect_compiler()
-        moved, often = _moved(site, statement, function)
+        moved, turned = _moved(site, statement, function)
+        often = len(turned) + sum(turned)
         site.require("several", often > 1, "")
         nodes = [node for each in moved for node in all_nodes(each)]
         site.require("light", operations(site, nodes) <= FEW * often, "")
@@ -59,16 +67,17 @@ class GatheredStatements(Rewrite):
         names = list(dict.fromkeys(each.id for each in given))
         # In a loop, the next turn may read what this one made.
         used = [each for each in made if each in names or site.ask.used_outside(each, moved)]
-        _move(site, moved, names, used)
+        _move(site, moved, names, used, any(turned))
 
 
 def _moved(
     site: Site, statement: ast.stmt, function: ast.FunctionDef
-) -> tuple[list[ast.stmt], int]:
+) -> tuple[list[ast.stmt], list[bool]]:
     """The statements that can move with one, from the first to the last that ends the graph, and
-    how many of them do. At least one does so in every call.
+    for each that does whether it does so in the turns of a comprehension. At least one does so in
+    every call.
     """
-    places = breaking_places(site, function, GatheredReads.codes)
+    places = breaking_places(site, function, GatheredStatements.codes)
     breaking = {path[-1] for path in places}
     found: list[ast.stmt] = []
     for each in site.block(statement):
@@ -78,17 +87,24 @@ def _moved(
             break
         else:
             found = []
-    ends = [not breaking.isdisjoint(all_nodes(each)) for each in found]
-    where = [number for number, ending in enumerate(ends) if ending]
-    sure = any(not breaking.isdisjoint(all_nodes(_always(found[number]))) for number in where)
+    ends = {each: [path for path in places if each in path] for each in found}
+    where = [number for number, each in enumerate(found) if ends[each]]
+    sure = any(
+        not in_avoided_arm(path[path.index(each) :], []) for each in found for path in ends[each]
+    )
     if statement not in found or not sure:
         raise Declined
-    return found[where[0] : where[-1] + 1], len(where)
+    turned = [any(map(_in_turns, ends[found[number]])) for number in where]
+    return found[where[0] : where[-1] + 1], turned
 
 
-def _always(statement: ast.stmt) -> ast.AST:
-    """What of a statement is evaluated in any case."""
-    return statement.test if isinstance(statement, ast.If) else statement
+def _in_turns(path: Path) -> bool:
+    """Whether a place is in the element of a comprehension."""
+    return any(
+        isinstance(node, _COMPREHENSIONS)
+        and inner in (getattr(node, name, None) for name in ("elt", "key", "value"))
+        for node, inner in pairwise(path)
+    )
 
 
 def _can_move(site: Site, statement: ast.stmt, breaking: set[ast.AST]) -> bool:
@@ -98,7 +114,7 @@ def _can_move(site: Site, statement: ast.stmt, breaking: set[ast.AST]) -> bool:
     text, nodes = site.source.segment(statement), all_nodes(statement)
     calls = (each for each in nodes if isinstance(each, ast.Call) and each not in breaking)
     return (
-        isinstance(statement, (ast.Assign, ast.Expr, ast.If))
+        isinstance(statement, (ast.Assign, ast.Expr, ast.If, ast.Return))
         and (not isinstance(statement, ast.If) or _only_sets(statement))
         and site.source.alone(statement)
         and '"""' not in text
@@ -164,8 +180,12 @@ def _made(moved: list[ast.stmt]) -> list[str]:
     return list(dict.fromkeys(each.id for each in names if isinstance(each.ctx, ast.Store)))
 
 
-def _move(site: Site, moved: list[ast.stmt], given: list[str], used: list[str]) -> None:
-    """Note the new function, and its call in place of the statements."""
+def _move(
+    site: Site, moved: list[ast.stmt], given: list[str], used: list[str], turned: bool
+) -> None:
+    """Note the new function, and its call in place of the statements. ``turned``: what it calls is
+    left out, too: a comprehension is a function of its own before Python 3.12.
+    """
     source, torch = site.source, use_torch(site)
     unit, width, indent = source.indent_unit, source.width, source.indent(moved[0])
     name = site.free(f"_read_{used[0] if used else 'values'}")
@@ -177,8 +197,10 @@ def _move(site: Site, moved: list[ast.stmt], given: list[str], used: list[str]) 
     body = [f"{unit}{line[len(indent) :]}" if line.strip() else "" for line in lines]
     last = wrap(f"{unit}return {results}", width, unit) if used else []
     head = wrap(f"def {name}({', '.join(given)}):", width, unit)
-    put_above(site, moved[0], [f"@{torch}.compiler.disable(recursive=False)", *head, *body, *last])
-    call = f"{indent}{f'{results} = ' if used else ''}{name}({', '.join(given)})"
+    decorator = f"@{torch}.compiler.disable{'' if turned else '(recursive=False)'}"
+    put_above(site, moved[0], [decorator, *head, *body, *last])
+    before = "return " if isinstance(moved[-1], ast.Return) else f"{results} = " if used else ""
+    call = f"{indent}{before}{name}({', '.join(given)})"
     start = source.line_start(moved[0].lineno)
     end = start + len(text.rstrip("\r\n"))
     site.replace(start, end, source.newline.join(wrap(call, width, unit)), whole=True)

@@ -18,10 +18,7 @@ from pygraph_lint.analysis.queries.interface import Known, Type
 from pygraph_lint.analysis.queries.side_effects import NONE
 from pygraph_lint.analysis.syntax.nodes import dotted, method_name
 from pygraph_lint.fixes.breaking_places import breaking_places, in_avoided_arm
-from pygraph_lint.fixes.call_chains import calls_of
 from pygraph_lint.fixes.decorated import disable, is_called, leave_out, passed_to, plain_function
-from pygraph_lint.fixes.gathered import can_gather, gather, turns_around
-from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.indices import makes_positions
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.passing_on import passing_on
@@ -68,13 +65,8 @@ class ReadingFunction(Rewrite):
         site.require("pure", clean or positions, "the function does more than read")
         leave_out(site, site.ask.nodes)
         disable(site, function)
-        callers = passing_on(site, function)
-        for caller in callers:
+        for caller in passing_on(site, function):
             disable(site, caller, only_itself=True)
-        for call in calls_of(site, function):
-            turns = turns_around(site, call) if site.ask.scope(call) not in callers else None
-            if turns is not None and can_gather(site, turns, call):
-                gather(site, turns, use_torch(site))
 
 
 def _results(nodes: tuple[ast.AST, ...]) -> list[ast.expr]:

@@ -106,7 +106,7 @@ def drives(made: Program) -> None:
         made.keep(made.pick("drive(x * 2, y)", "drive(x.clone(), w=y)"))
 
 
-@idiom("gathered_reads")
+@idiom("gathered_statements")
 def turns(made: Program) -> None:
     """A comprehension that reads in each turn."""
     made.scripted = False
