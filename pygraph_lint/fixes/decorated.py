@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from pygraph_lint.analysis.control_flow.reaching_definitions import FileDefinitions
-from pygraph_lint.analysis.control_flow.statement_graph import parameters
 from pygraph_lint.analysis.syntax.nodes import dotted
-from pygraph_lint.fixes.call_chains import calls_of, defaults_to_none
+from pygraph_lint.analysis.control_flow.statement_graph import parameters
+from pygraph_lint.fixes.call_chains import calls_of
 from pygraph_lint.fixes.guards import says
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import own_nodes
@@ -168,16 +168,10 @@ def is_called(site: Site, function: ast.FunctionDef, here: bool = False) -> bool
     return bool(steps) and (function is site.function or any(map(named.search, steps)))
 
 
-def passed_to(site: Site, function: ast.FunctionDef, optional: bool = False) -> frozenset[str]:
-    """The parameters with a default that most calls of a function pass. ``optional``: and those
-    that are None by default, which any call may pass.
-    """
+def passed_to(site: Site, function: ast.FunctionDef) -> frozenset[str]:
+    """The parameters with a default that most calls of a function pass."""
     name, called = _qualified(site, function), site.finding.view.called
-    return frozenset(
-        each.arg
-        for each in parameters(function)
-        if f"{name}({each.arg})" in called or (optional and defaults_to_none(function, each.arg))
-    )
+    return frozenset(it.arg for it in parameters(function) if f"{name}({it.arg})" in called)
 
 
 def _qualified(site: Site, function: ast.FunctionDef) -> str:

@@ -1,4 +1,4 @@
-"""Functions that only work out positions: indices, lengths and offsets from sizes."""
+"""Calls that are no work worth compiling: what works out positions, and what is read off."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from pygraph_lint.analysis.syntax.nodes import method_name
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.site import Site
 
-# What positions are made with. One of them has to be there.
-_POSITIONS = frozenset(
+# Positions, parts put together and laid out, and arithmetic of single elements.
+_LIGHT = frozenset(
     (
         *("arange", "meshgrid", "repeat_interleave", "cumsum", "nonzero", "argwhere", "unique"),
         *("unique_consecutive", "bincount", "argsort", "searchsorted", "bucketize", "tril_indices"),
         *("triu_indices", "combinations", "cartesian_prod"),
-    )
-)
-# What else may be done: parts put together and laid out, and arithmetic of single elements.
-_LIGHT = frozenset(
-    (
         *("tensor", "as_tensor", "zeros", "ones", "full", "empty", "zeros_like", "ones_like"),
         *("full_like", "stack", "cat", "concat", "pad", "split", "split_with_sizes"),
         *("tensor_split", "chunk", "where", "isin", "Size"),
@@ -33,41 +28,23 @@ _LIGHT = frozenset(
 )
 
 
-def makes_positions(site: Site, function: ast.FunctionDef, depth: int = 2) -> bool:
-    """Whether a function puts together indices or offsets, and does no other work on tensors: it
-    calls no layer, no function of another file, nothing that was handed in.
-    """
-    nodes = own_nodes(function)
-    stored = any(
-        isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) for node in nodes
-    )
-    lazy = any(isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)) for node in nodes)
-    products = any(
-        isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult) for node in nodes
-    )
-    if stored or lazy or products:
-        return False
-    names = [_light_call(site, node, depth) for node in nodes if isinstance(node, ast.Call)]
-    return None not in names and (depth < 2 or not _POSITIONS.isdisjoint(map(str, names)))
-
-
-def is_light(site: Site, call: ast.Call) -> bool:
+def is_light(site: Site, call: ast.Call, depth: int = 1) -> bool:
     """Whether a call is no work on tensors worth compiling."""
-    return _light_call(site, call, 1) is not None
-
-
-def _light_call(site: Site, call: ast.Call, depth: int) -> str | None:
-    """The last name of what is called; None where that may be work of another kind."""
     name = site.ask.callee(call)
-    if name is None:
-        last = method_name(call)
-        return last if last in _POSITIONS or last in _LIGHT else None
-    last = name.rpartition(".")[2]
-    if name.startswith("torch."):
-        return last if last in _POSITIONS or last in _LIGHT else None
+    last = method_name(call) if name is None else name.rpartition(".")[2]
+    if name is None or name.startswith("torch."):
+        return last in _LIGHT
     if name.startswith(("builtins.", "math.", "itertools.")):
-        return "" if last not in ("print", "open", "input", "setattr") else None
+        return last not in ("print", "open", "input", "setattr")
     local = site.ask.called_function(call)
-    if isinstance(local, ast.FunctionDef) and depth:
-        return "" if makes_positions(site, local, depth - 1) else None
-    return None
+    return depth > 0 and isinstance(local, ast.FunctionDef) and _only_calls_light(site, local)
+
+
+def _only_calls_light(site: Site, function: ast.FunctionDef) -> bool:
+    """Whether a function sets no attribute, runs when it is called, and makes only such calls."""
+    return not any(
+        (isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load))
+        or isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.MatMult))
+        or (isinstance(node, ast.Call) and not is_light(site, node, 0))
+        for node in own_nodes(function)
+    )

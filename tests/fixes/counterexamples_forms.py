@@ -56,7 +56,7 @@ _XY = "x: torch.Tensor, y"
 _IF = ("at = x > 0", "if «at.any()»:")
 
 CASES = [
-    # reading_function
+    # leaving functions out
     Case("site", "compiled", "PG201", _reading(_ITEM), captured=True),
     Case("decorated", "seen", "PG201", _reading(_ITEM)),
     Case(
@@ -65,36 +65,11 @@ CASES = [
         "PG302",
         _reading("while «x.sum() > 0» or torch.compiler.is_compiling():", "    x = x - 1"),
     ),
-    Case("reading_function", "helper", "PG201", lines(_ITEM)),
     Case(
         "decorated",
         "named",
         "PG201",
         lines("def reads(y):", "    return «y.max().item()»", "return x + reads(x)"),
-    ),
-    Case("reading_function", "bare", "PG201", _reading(_ITEM, before="@torch.jit.script\n")),
-    Case(
-        "reading_function",
-        "only-reads",
-        "PG201",
-        _reading("y = «x.max().item()»", "return x.expand(int(y), 3)"),
-    ),
-    Case(
-        "reading_function",
-        "pure",
-        "PG201",
-        _reading("x.sort()", "x.add_(1)", _ITEM),
-    ),
-    Case(
-        "reading_function",
-        "always-reads",
-        "PG201",
-        _reading(
-            "longest = None",
-            "if x.dim() > 1:",
-            "    longest = «x.max().item()»",
-            "return longest",
-        ),
     ),
     Case(
         "site",

@@ -30,7 +30,7 @@ INPUTS = 3
 # What eager code does stays the same, bit for bit, when only these are made.
 EAGER_IS_KEPT = (
     frozenset(("guard_logging", "guard_check", "guard_effect", "backend_flags"))
-    | {"reading_function", "drawing_function", "breaking_function"}
+    | {"drawing_function", "breaking_function"}
     | {"gathered_statements"}
 )
 # The same up to rounding.

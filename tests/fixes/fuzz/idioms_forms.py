@@ -150,7 +150,7 @@ def chosen(made: Program) -> None:
     made.add(f"x = {one} if {test} else {other}")
 
 
-@idiom("reading_function")
+@idiom("breaking_function")
 def reads(made: Program) -> None:
     """A function that reads numbers off tensors, or looks for indices."""
     result = made.pick(

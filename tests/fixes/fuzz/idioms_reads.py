@@ -34,7 +34,7 @@ def draws_on_the_host(made: Program) -> None:
     made.keep(made.pick("x * noise(k * k)", "noise(3)", "noise(seed=1)"))
 
 
-@idiom("reading_function")
+@idiom("breaking_function")
 def positions(made: Program) -> None:
     """A helper that works out positions from sizes."""
     made.scripted = False
@@ -130,7 +130,7 @@ def turns(made: Program) -> None:
     made.keep(form.format(read, over))
 
 
-@idiom("reading_function")
+@idiom("breaking_function")
 def kept(made: Program) -> None:
     """A method that keeps what it read, and one that only passes it on."""
     made.scripted = False
@@ -185,7 +185,7 @@ def small(made: Program) -> None:
     made.keep(use)
 
 
-@idiom("breaking_function", "reading_function")
+@idiom("breaking_function")
 def layered(made: Program) -> None:
     """Layers and helpers around what breaks, which call each other."""
     made.scripted = False
@@ -348,7 +348,7 @@ def made_in_between(made: Program) -> None:
     made.keep(made.pick("made_in(x * 2, k)", "made_in(x.clone(), k)", "made_in(y * 1, k=k)"))
 
 
-@idiom("breaking_function", "reading_function")
+@idiom("breaking_function")
 def unless_given(made: Program) -> None:
     """A helper that reads what it is not given."""
     made.scripted = False
