@@ -7,7 +7,6 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from pygraph_lint.analysis.syntax.nodes import receiver
 from pygraph_lint.fixes.guards import changes_something, says
 from pygraph_lint.fixes.names import loads, shared, stores
 from pygraph_lint.fixes.proposal import Declined
@@ -58,7 +57,7 @@ def _step(site: Site, statement: ast.stmt, arm: list[ast.stmt]) -> Step:
     if target is None or value is None or not (place or isinstance(target, ast.Name)):
         raise Declined("a branch does more than assign names")
     name = ast.unparse(target)
-    if place or isinstance(statement, ast.Expr):
+    if place:
         return Step(statement, name, target, value)
     said = [each for each in arm if says(site, each, False)]
     for_said = bool(said) and _is_within(site, name, [*said, statement])
@@ -69,13 +68,12 @@ def _step(site: Site, statement: ast.stmt, arm: list[ast.stmt]) -> Step:
 
 
 def _target(statement: ast.stmt) -> ast.expr | None:
-    """What a statement assigns, or fills with zeros; None for other statements."""
+    """What a statement assigns; None for other statements."""
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         return statement.targets[0]
     if isinstance(statement, ast.AugAssign) and type(statement.op) in NEUTRAL:
         return statement.target
-    filled = receiver(getattr(statement, "value", None), ("zero_",))
-    return filled if isinstance(statement, ast.Expr) else None
+    return None
 
 
 def _is_place(index: ast.expr) -> bool:

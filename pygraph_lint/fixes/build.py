@@ -152,13 +152,7 @@ def starred(call: ast.Call) -> bool:
 
 
 def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
-    """The call with one more keyword argument at its end, in the layout of those before; one that
-    is there already gets the new value.
-    """
-    for arg in call.args:
-        if arg.keyword is not None and arg.keyword.value == name:
-            changed = arg.with_changes(value=value)
-            return call.with_changes(args=[changed if a is arg else a for a in call.args])
+    """The call with one more keyword argument at its end, in the layout of those before."""
     new = cst.Arg(keyword=cst.Name(name), value=value, equal=_PLAIN_EQUAL)
     args = list(call.args)
     if not args:
@@ -169,11 +163,11 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Ca
     else:
         between = _between(call.whitespace_before_args)
     if isinstance(last.comma, cst.Comma):
-        between, closing = _moved(last.comma.whitespace_after, between)
+        closing = last.comma.whitespace_after
         args[-1] = last.with_changes(comma=last.comma.with_changes(whitespace_after=between))
         new = new.with_changes(comma=cst.Comma(whitespace_after=closing))
     else:
-        between, closing = _moved(last.whitespace_after_arg, between)
+        closing = last.whitespace_after_arg
         args[-1] = last.with_changes(
             comma=cst.Comma(whitespace_after=between), whitespace_after_arg=cst.SimpleWhitespace("")
         )
@@ -193,17 +187,3 @@ def _between(space: Space) -> Space:
             last_line=space.last_line,
         )
     return _SPACE
-
-
-def _moved(closing: Space, between: Space) -> tuple[Space, Space]:
-    """What stands in front of a new argument, and behind it: comments behind the last one stay
-    there.
-    """
-    if not isinstance(closing, cst.ParenthesizedWhitespace):
-        return between, closing
-    if closing.first_line.comment is None and not closing.empty_lines:
-        return between, closing
-    commented: Space = closing
-    if isinstance(between, cst.ParenthesizedWhitespace):
-        commented = closing.with_changes(indent=between.indent, last_line=between.last_line)
-    return commented, _between(closing)

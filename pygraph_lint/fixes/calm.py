@@ -154,9 +154,7 @@ def _called(site: Site, node: ast.Call) -> str | None:
         return SINGLE if first is not None and literal_number(first) is not None else None
     given = [item for item in node.keywords if not _is_kind(site, item.value)]
     if last in _SIZED and first is not None and not given:
-        return _of_size(site, node.args)
-    if last == "reshape" and first is not None and ast.unparse(first) == "()":
-        return SINGLE if shape_of(site, parts[0]) is not None else None
+        return SINGLE if ast.unparse(first) in ("()", "[]") else None
     values = [item.value for item in given if item.arg in _OPERANDS]
     if len(values) != len(given) or not parts:
         return None
@@ -186,16 +184,6 @@ def _may_be_method(site: Site, owner: ast.expr, given: list[ast.expr]) -> bool:
 def _is_kind(site: Site, node: ast.expr) -> bool:
     """Whether an argument says of which dtype a result is, or where."""
     return site.ask.known(node).must_be(Type.DTYPE | Type.DEVICE)
-
-
-def _of_size(site: Site, size: list[ast.expr]) -> str | None:
-    """The shape of a tensor that is made of a size."""
-    text = ast.unparse(size[0])
-    if text in ("()", "[]"):
-        return SINGLE
-    if isinstance(size[0], ast.Attribute) and size[0].attr == "shape":
-        return shape_of(site, size[0].value)
-    return (ONE if text == "1" else SOME) if all(map(site.ask.is_pure, size)) else None
 
 
 def _is_small(node: ast.expr) -> bool:

@@ -14,8 +14,6 @@ from pygraph_lint.fixes.site import Site
 
 # Rules of tensors' values: who has a tensor has torch, as has who runs a region.
 _OF_VALUES = ("PG2", "PG3", "PG4")
-# Names that projects give their own question, for files that can be used without torch.
-_QUESTIONS = ("is_torchdynamo_compiling", "is_torch_compiling", "is_compiling")
 
 
 def guard(site: Site, statement: ast.stmt, like: Callable[[ast.stmt], bool], reason: str) -> None:
@@ -106,19 +104,9 @@ def not_compiling(site: Site) -> cst.BaseExpression:
     try:
         return expression(f"not {use_torch(site)}.compiler.is_compiling()")
     except Declined:
-        for node in site.source.tree.body:
-            if isinstance(node, ast.FunctionDef) and node.name in _QUESTIONS and not _needs(node):
-                return expression(f"not {node.name}()")
         if site.finding.region is not None or site.finding.code.startswith(_OF_VALUES):
             return expression(f"not {add_torch(site)}.compiler.is_compiling()")
         raise
-
-
-def _needs(function: ast.FunctionDef) -> bool:
-    """Whether a function has to be given arguments."""
-    arguments = function.args
-    given = [*arguments.posonlyargs, *arguments.args]
-    return len(given) > len(arguments.defaults) or None in arguments.kw_defaults
 
 
 _LOG_METHODS = frozenset(

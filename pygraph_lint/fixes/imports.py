@@ -45,8 +45,8 @@ def use_module(site: Site, module: str) -> str:
         raise Declined(f"the name {module} means something else here")
     if any(_imports_all(node) for node in site.source.tree.body):
         raise Declined(f"an `import *` may bind the name {module}")
-    start, text = _place_of(site, module)
-    site.replace(start, start, text)
+    start = _place_of(site)
+    site.replace(start, start, f"import {module}{site.source.newline}")
     _unseen(site, module)
     return module
 
@@ -76,30 +76,17 @@ def _has_exports(tree: ast.Module) -> bool:
     )
 
 
-def _place_of(site: Site, module: str) -> tuple[int, str]:
-    """Where to import a module of the standard library, and the text: in the order of the file's
-    other ones, or before everything else that it imports, with a line between.
+def _place_of(site: Site) -> int:
+    """Where to import a module of the standard library: before what the file imports.
 
-    Raises Declined where the file imports nothing.
+    Raises Declined where the file imports nothing, or an import shares its line.
     """
     source = site.source
     found = [n for n in source.tree.body if isinstance(n, (ast.Import, ast.ImportFrom))]
     found = [n for n in found if not isinstance(n, ast.ImportFrom) or n.module != "__future__"]
-    if not found:
-        raise Declined("the file imports nothing")
-    if any(node.col_offset for node in found):
-        raise Declined("an import shares its line with another statement")
-    line = f"import {module}{source.newline}"
-    group = list(itertools.takewhile(_standard, found))
-    if not group:
-        return source.line_start(found[0].lineno), line + source.newline
-    plain = [node for node in group if isinstance(node, ast.Import)]
-    for node in plain:
-        if node.names[0].name > module:
-            return source.line_start(node.lineno), line
-    if plain and source.alone(plain[-1]):
-        return source.line_start((plain[-1].end_lineno or plain[-1].lineno) + 1), line
-    return source.line_start(group[0].lineno), line
+    if not found or found[0].col_offset:
+        raise Declined("there is no place for an import")
+    return source.line_start(found[0].lineno)
 
 
 def _standard(node: ast.Import | ast.ImportFrom) -> bool:

@@ -43,10 +43,8 @@ class MaskGuard(Rewrite):
             raise Declined
         count = next((n for n, each in enumerate(node.body) if not says(site, each, False)), 0)
         said, writes = node.body[:count], node.body[count:]
-        named = _named(site, writes[0], mask)
-        inside, index = (writes, mask) if named is None else (writes[1:], named)
-        under = all(_is_under(site, each, index) for each in inside)
-        under &= not any(_divides(site, each, index) for it in inside for each in ast.walk(it))
+        under = all(_is_under(site, each, mask) for each in writes)
+        under &= not any(_divides(site, each, mask) for it in writes for each in ast.walk(it))
         site.require("under", under, "")
         certain = is_mask(site, mask) and site.ask.is_pure(node.test)
         site.require("mask", certain, "what is asked is not certainly a mask, or has an effect")
@@ -117,16 +115,6 @@ def _is_under(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:
     asked, new, old = value.args
     fits = shape_of(site, new) in (SINGLE, target.id)
     return _same(asked, mask) and fits and ast.unparse(old) == target.id
-
-
-def _named(site: Site, statement: ast.stmt, mask: ast.expr) -> ast.Name | None:
-    """The name that a statement gives the mask, for this branch alone."""
-    if not isinstance(statement, ast.Assign) or not _same(statement.value, mask):
-        return None
-    target = statement.targets[0]
-    if not isinstance(target, ast.Name) or site.ask.used_outside(target.id, [site.tree]):
-        return None
-    return ast.Name(target.id, ast.Load())
 
 
 def _divides(site: Site, node: ast.AST, mask: ast.expr) -> bool:

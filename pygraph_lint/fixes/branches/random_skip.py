@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.analysis.syntax.nodes import compared, dotted, keyword, negated
+from pygraph_lint.analysis.syntax.nodes import compared, keyword, negated
 from pygraph_lint.fixes.build import conjunction, expression, operand
 from pygraph_lint.fixes.factories import FLOATING_DTYPES
 from pygraph_lint.fixes.names import assigned_values, loads, own_nodes, pure, shared
@@ -59,27 +59,12 @@ class RandomSkip(Rewrite):
 
 def _is_plain(site: Site, node: ast.expr) -> bool:
     """Whether reading an expression twice is like reading it once: a parameter annotated as a
-    number, or an attribute that the class gives one.
+    number, or, where nobody else uses the file, what none of its functions answers.
     """
     if isinstance(node, ast.Name):
         found = site.ask.definitions.reaching(node)
         return bool(found) and all(_is_number(each.node) for each in found)
-    if site.finding.view.closed:
-        return not _answers(site, node)
-    owner = site.ask.owner(node)
-    if not isinstance(node, ast.Attribute) or dotted(node.value) != "self" or owner is None:
-        return False
-    values = [
-        item.value
-        for item in ast.walk(owner)
-        if isinstance(item, ast.Assign) and any(dotted(t) == dotted(node) for t in item.targets)
-    ]
-    named = any(isinstance(i, ast.FunctionDef) and i.name == node.attr for i in owner.body)
-    numbers = all(isinstance(each, ast.Constant) or _given(site, each) for each in values)
-    # A base class or a subclass may give the attribute another meaning.
-    bases = {site.ask.qualified(base) for base in owner.bases}
-    own = bases <= {"torch.nn.Module", "torch.nn.modules.module.Module"}
-    return bool(values) and numbers and not named and own and site.ask.has_no_subclass(owner)
+    return site.finding.view.closed and not _answers(site, node)
 
 
 # What decides what reading an attribute, or comparing it, does.
@@ -90,14 +75,6 @@ def _answers(site: Site, node: ast.expr) -> bool:
     """Whether a function of the file may run when an expression is read or compared."""
     named = {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)} | _ANSWERING
     return any(each.name in named for each in site.ask.of_kind(ast.FunctionDef))
-
-
-def _given(site: Site, value: ast.expr) -> bool:
-    """Whether a value is a parameter annotated as a number."""
-    if not isinstance(value, ast.Name):
-        return False
-    found = site.ask.definitions.reaching(value)
-    return bool(found) and all(_is_number(each.node) for each in found)
 
 
 def _is_number(node: ast.AST) -> bool:

@@ -104,8 +104,9 @@ def _stays_in_numpy(site: Site, function: ast.FunctionDef, nodes: tuple[ast.AST,
 def _of_numpy(site: Site, function: ast.FunctionDef, node: ast.expr | None) -> bool:
     """Whether a value is a call of numpy, or a name that only ever holds such."""
     if isinstance(node, ast.Name):
-        values = assigned_values(function, node.id) or [None]
-        return all(isinstance(it, ast.Call) and _of_numpy(site, function, it) for it in values)
+        values = assigned_values(function, node.id) or []
+        made = [it for it in values if isinstance(it, ast.Call) and _of_numpy(site, function, it)]
+        return bool(made) and len(made) == len(values)
     return node is not None and (site.ask.callee(node) or "").startswith("numpy.")
 
 

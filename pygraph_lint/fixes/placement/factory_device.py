@@ -219,19 +219,11 @@ def _only_adds_dimensions(index: ast.expr) -> bool:
 
 
 def _cuda(site: Site, move: ast.Call) -> _Move:
-    """The device ``.cuda(...)`` means."""
+    """The device that ``.cuda()`` means."""
+    given = [*move.args, *(item for item in move.keywords if item.arg == "device")]
+    site.require("current", not given, "the argument of .cuda() may be None or a number")
     quote = site.source.quote
-    given = [*move.args[:1], *(item.value for item in move.keywords if item.arg == "device")]
-    if not given:
-        return _Move(expression(f"{quote}cuda{quote}"), None, None, None)
-    index = given[0]
-    if isinstance(index, ast.Constant) and isinstance(index.value, int):
-        return _Move(expression(f"{quote}cuda:{index.value}{quote}"), None, None, None)
-    known = is_device(site, index) and not isinstance(index, ast.Name)
-    site.require(
-        "cuda-device", known, "the argument of .cuda() may be None, which means the current GPU"
-    )
-    return _Move(bare(site.expression_node(index)), index, None, None)
+    return _Move(expression(f"{quote}cuda{quote}"), None, None, None)
 
 
 def _to(site: Site, move: ast.Call) -> _Move:

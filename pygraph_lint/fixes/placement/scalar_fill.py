@@ -3,11 +3,10 @@
     torch.tensor(0.0, device=x.device)    ->  torch.zeros((), device=x.device)
     torch.tensor(2, dtype=d, device=dev)  ->  torch.full((), 2, dtype=d, device=dev)
 
-Safe for numbers that are written out, whose dtype ``full`` infers as ``tensor`` does, and for the
-limits of the dtype asked for, where the new tensor only meets tensors that depend on an input. A
-trace knows the number in ``torch.tensor(3)``, and no longer that in ``torch.full``: whoever reads
-it, ``range(int(t))``, would break an export. A capture can record the fill; it cannot record the
-copy.
+Safe for numbers that are written out, whose dtype ``full`` infers as ``tensor`` does, where the new
+tensor only meets tensors that depend on an input. A trace knows the number in ``torch.tensor(3)``,
+and no longer that in ``torch.full``: whoever reads it, ``range(int(t))``, would break an export. A
+capture can record the fill; it cannot record the copy.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from pygraph_lint.fixes.site import Rewrite, Site
 
 _WORDS = frozenset(("inf", "+inf", "-inf", "nan", "infinity", "-infinity"))
 _READERS = frozenset(f"builtins.{name}" for name in ("int", "float", "bool", "complex", "range"))
-_LIMITS = frozenset(("max", "min", "eps", "tiny"))
 #: float32, the default dtype, holds every smaller number, and int64 every smaller whole one.
 _LARGEST, _LARGEST_WHOLE = 3.4e38, 2**63 - 1
 #: Every dtype of numbers holds them.
@@ -77,7 +75,7 @@ class ScalarFill(Rewrite):
 
 def _expect_number(site: Site, value: ast.expr, dtype: ast.expr | None) -> None:
     """Decline or doubt unless a value is a number that its dtype holds, however it is filled."""
-    written = _is_written(site, value, dtype)
+    written = _is_written(site, value)
     large = literal_number(value) is not None and not written
     site.require("range", not large, "the number is larger than what the dtype holds")
     number = written or site.note("number") is not None
@@ -118,19 +116,19 @@ def _filled(site: Site, call: cst.Call, number: str) -> cst.Call:
     return call.with_changes(func=expression(f"{torch}.{name}"), args=[first, *others])
 
 
-def _is_written(site: Site, node: ast.expr, dtype: ast.expr | None) -> bool:
-    """A literal, ``float("inf")``, or a limit of the dtype that is asked for."""
+def _is_written(site: Site, node: ast.expr) -> bool:
+    """A literal, or ``float("inf")``."""
     number = literal_number(node)
     if number is not None:
         whole = isinstance(number, int)
         return abs(number) <= (_LARGEST_WHOLE if whole else _LARGEST)
     if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, ast.USub) and _is_written(site, node.operand, dtype)
+        return isinstance(node.op, ast.USub) and _is_written(site, node.operand)
     if isinstance(node, ast.Call):
         text = node.args[0] if len(node.args) == 1 and not node.keywords else None
         word = text.value if isinstance(text, ast.Constant) else None
         return site.ask.callee(node) == "builtins.float" and word in _WORDS
-    return isinstance(node, ast.Attribute) and _is_limit(site, node, dtype)
+    return False
 
 
 def _is_held(site: Site, node: ast.expr, dtype: ast.expr | None) -> bool:
@@ -138,7 +136,7 @@ def _is_held(site: Site, node: ast.expr, dtype: ast.expr | None) -> bool:
     small and exact, or the dtype asked for holds it.
     """
     name = site.ask.qualified(dtype) if dtype is not None else ""
-    if isinstance(node, ast.Attribute) or name in _NARROW:
+    if name in _NARROW:
         return True
     number = literal_number(node)
     exact = number is None or struct.unpack("f", struct.pack("f", number))[0] == number
@@ -167,16 +165,6 @@ def _is_read(site: Site, call: ast.Call) -> bool:
     if isinstance(parent, ast.Call) and call in parent.args:
         return site.ask.callee(parent) in _READERS
     return isinstance(parent, ast.Slice)
-
-
-def _is_limit(site: Site, node: ast.Attribute, dtype: ast.expr | None) -> bool:
-    """``torch.finfo(dtype).max`` of the dtype asked for."""
-    limits = node.value
-    if node.attr not in _LIMITS or dtype is None or not isinstance(limits, ast.Call):
-        return False
-    if site.ask.callee(limits) not in ("torch.finfo", "torch.iinfo") or len(limits.args) != 1:
-        return False
-    return ast.dump(limits.args[0]) == ast.dump(dtype)
 
 
 # What is asked of a tensor without its values.

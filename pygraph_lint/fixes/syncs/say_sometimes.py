@@ -18,7 +18,6 @@ import libcst as cst
 from pygraph_lint.analysis.syntax.nodes import dotted, method_name
 from pygraph_lint.fixes.build import conjunction, expression
 from pygraph_lint.fixes.guards import changes_something, says
-from pygraph_lint.fixes.names import shared, stores
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -82,10 +81,10 @@ def _evaluated(statement: ast.stmt) -> list[ast.AST]:
 
 def _counter(site: Site, loop: ast.AST | None) -> str | None:
     """The name that ``enumerate`` or ``range`` gives the number of a step, also below a progress
-    bar that has a name, or to which the loop adds 1 on each step.
+    bar that has a name.
     """
     if not isinstance(loop, ast.For):
-        return _counted(site, loop) if isinstance(loop, ast.While) else None
+        return None
     bar = site.ask.only_value(loop.iter) if isinstance(loop.iter, ast.Name) else None
     iterated, target = bar or loop.iter, loop.target
     called = dotted(iterated.func) or "" if isinstance(iterated, ast.Call) else ""
@@ -95,21 +94,5 @@ def _counter(site: Site, loop: ast.AST | None) -> str | None:
     if name == "builtins.enumerate" and isinstance(target, ast.Tuple):
         target = target.elts[0]
     elif name != "builtins.range" and not called.endswith("trange"):
-        return _counted(site, loop)
+        return None
     return target.id if isinstance(target, ast.Name) else None
-
-
-def _counted(site: Site, loop: ast.For | ast.While) -> str | None:
-    """A name that is a whole number before a loop, and to which the loop adds 1 on each step."""
-    for each in loop.body:
-        target = each.target if isinstance(each, ast.AugAssign) else None
-        if not isinstance(target, ast.Name) or ast.unparse(each) != f"{target.id} += 1":
-            continue
-        scope = site.ask.scope(each)
-        bound = [node for node in stores(scope, target.id) if node is not target]
-        values = [getattr(site.ask.parent(node), "value", None) for node in bound]
-        whole = [isinstance(value, ast.Constant) and type(value.value) is int for value in values]
-        before = any(node.lineno < loop.lineno for node in bound)  # type: ignore[attr-defined]
-        if before and all(whole) and not shared(scope, target.id):
-            return target.id
-    return None
