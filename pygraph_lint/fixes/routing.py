@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from pygraph_lint.analysis.syntax.nodes import is_constant, method_name, receiver
+from pygraph_lint.analysis.syntax.nodes import is_constant, method_name
 from pygraph_lint.fixes.names import stored
 from pygraph_lint.fixes.site import Site
 
@@ -47,7 +47,7 @@ def where_mask(site: Site, node: ast.expr | None) -> ast.expr | None:
         return node.args[0]
     if name == "torch.nonzero" and len(node.args) == 1 and asked:
         return node.args[0]
-    return receiver(node, ("nonzero",)) if name is None and not node.args and asked else None
+    return None
 
 
 def is_token(loop: ast.For, name: str) -> bool:

@@ -16,8 +16,7 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.queries.interface import Device
-from pygraph_lint.analysis.syntax.nodes import is_constant
+from pygraph_lint.analysis.queries.value_types import Device
 from pygraph_lint.fixes.build import (
     Change,
     Line,
@@ -46,7 +45,8 @@ from pygraph_lint.fixes.routing import (
 )
 from pygraph_lint.fixes.site import Rewrite, Site
 
-_NUMBERS = frozenset(("tolist", "cpu", "item", "numpy", "squeeze"))
+# How the number of an expert is taken out of a row of `nonzero`.
+_NUMBERS = ("[0]", ".squeeze()", ".item()", "[0].item()")
 
 
 class ExpertLoop(Rewrite):
@@ -65,7 +65,7 @@ class ExpertLoop(Rewrite):
             raise Declined
         moved = site.ask.known(chosen.mask).device is not Device.HOST
         site.require("moved", moved, "the host has what was chosen: rows of the device are not")
-        chosen.dynamic = _looked_for(site, chosen, loop.iter, "nonzero")
+        chosen.dynamic = _looked_for(site, chosen, loop.iter)
         body = [line for each in loop.body for line in _line(site, chosen, each)]
         inner = [node for each in loop.body for node in ast.walk(each)]
         bound = {
@@ -126,14 +126,14 @@ def _differs(site: Site, loop: ast.For, mask: ast.expr, expert: str) -> bool:
     return any(isinstance(node, ast.Name) and node.id == expert for node in ast.walk(value))
 
 
-def _looked_for(site: Site, chosen: Chosen, node: ast.expr, by: str) -> bool:
+def _looked_for(site: Site, chosen: Chosen, node: ast.expr) -> bool:
     """Whether an expression, perhaps under a name that only stands here, finds the experts that
     were hit; the name's statement then goes.
     """
     found = site.ask.only_definition(node) if isinstance(node, ast.Name) else None
     value = found.value if found is not None else node
     asked = value is not None and any(
-        isinstance(each, ast.Attribute) and each.attr == by for each in ast.walk(value)
+        isinstance(each, ast.Attribute) and each.attr == "nonzero" for each in ast.walk(value)
     )
     if asked and found is not None:
         made = site.ask.statement(found.node)
@@ -172,13 +172,9 @@ def _line(site: Site, chosen: Chosen, each: ast.stmt) -> list[Line]:
     """What becomes of one statement."""
     if each is chosen.index:
         return [_choice(site, chosen)]
-    if _skips(site, chosen, each) or _renames(chosen, each):
+    if _skips(chosen, each) or _renames(chosen, each):
         return []
     node = site.statement_node(each)
-    if isinstance(each, ast.If) and _has_tokens(chosen, each) and _bare_block(node):
-        lines = [line for inner in each.body for line in _line(site, chosen, inner)]
-        above = [*node.leading_lines, *lines[0].leading_lines] if lines else []
-        return [lines[0].with_changes(leading_lines=above), *lines[1:]] if lines else []
     changes: dict[cst.CSTNode, Change] = {}
     for inner in ast.walk(each):
         if isinstance(inner, ast.Subscript) and isinstance(inner.ctx, ast.Load):
@@ -210,8 +206,8 @@ def _choice(site: Site, chosen: Chosen) -> Line:
     return assign(chosen.name, bare(value)).with_changes(leading_lines=above)
 
 
-def _skips(site: Site, chosen: Chosen, each: ast.stmt) -> bool:
-    """``if token.numel() == 0: continue``, ``if e == n: continue``, ``if counts[e] == 0: ...``."""
+def _skips(chosen: Chosen, each: ast.stmt) -> bool:
+    """``if token.numel() == 0: continue``, ``if e == n: continue``."""
     if not isinstance(each, ast.If) or each.orelse or not isinstance(each.body[0], ast.Continue):
         return False
     names = {node.id for node in ast.walk(each.test) if isinstance(node, ast.Name)}
@@ -223,50 +219,17 @@ def _skips(site: Site, chosen: Chosen, each: ast.stmt) -> bool:
     if ast.unparse(test.left) == chosen.expert and chosen.dynamic:
         chosen.extra = test.comparators[0]
         return True
-    counted = isinstance(test.left, ast.Subscript) and ast.unparse(test.comparators[0]) == "0"
-    if counted and isinstance(test.left, ast.Subscript) and names >= {chosen.expert}:
-        return _looked_for(site, chosen, test.left.value, "bincount")
     return False
 
 
-def _has_tokens(chosen: Chosen, each: ast.If) -> bool:
-    """``if token.numel() > 0:`` without else."""
-    test = each.test
-    if isinstance(test, ast.Compare):
-        (more, *_), (none, *_) = test.ops, test.comparators
-        if not isinstance(more, ast.Gt | ast.NotEq) or not is_constant(none, 0):
-            return False
-        test = test.left
-    names = chosen.tokens | chosen.places
-    sizes = ("{}.numel()", "{}.shape[0]", "{}.size(0)", "len({})")
-    return not each.orelse and ast.unparse(test) in {s.format(n) for s in sizes for n in names}
-
-
-def _bare_block(node: cst.CSTNode) -> bool:
-    """Whether an ``if`` has no comments that would go with it."""
-    block = cst.ensure_type(node, cst.If).body
-    if not isinstance(block, cst.IndentedBlock) or block.header.comment is not None:
-        return False
-    return not any(line.comment for line in block.footer)
-
-
 def _renames(chosen: Chosen, each: ast.stmt) -> bool:
-    """``e = e[0]``, ``rows = token.tolist()``."""
-    if not isinstance(each, ast.Assign) or not isinstance(each.targets[0], ast.Name):
-        return False
-    value: ast.expr = each.value
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        if value.func.attr not in _NUMBERS:
-            return False
-        value = value.func.value
-    if chosen.dynamic and isinstance(value, ast.Subscript):
-        value = value.value
-    name, new = value.id if isinstance(value, ast.Name) else "", each.targets[0].id
-    for group in (chosen.tokens, chosen.places):
-        if name in group:
-            group.add(new)
-            return True
-    return chosen.dynamic and name == new == chosen.expert
+    """``e = e[0]``, where the loop is over the experts that were hit."""
+    return (
+        chosen.dynamic
+        and isinstance(each, ast.Assign)
+        and ast.unparse(each.targets[0]) == chosen.expert
+        and ast.unparse(each.value) in (f"{chosen.expert}{of}" for of in _NUMBERS)
+    )
 
 
 def _read(chosen: Chosen, node: ast.Subscript) -> str | None:
