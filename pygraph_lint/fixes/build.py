@@ -163,11 +163,11 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Ca
     else:
         between = _between(call.whitespace_before_args)
     if isinstance(last.comma, cst.Comma):
-        closing = last.comma.whitespace_after
+        between, closing = _moved(last.comma.whitespace_after, between)
         args[-1] = last.with_changes(comma=last.comma.with_changes(whitespace_after=between))
         new = new.with_changes(comma=cst.Comma(whitespace_after=closing))
     else:
-        closing = last.whitespace_after_arg
+        between, closing = _moved(last.whitespace_after_arg, between)
         args[-1] = last.with_changes(
             comma=cst.Comma(whitespace_after=between), whitespace_after_arg=cst.SimpleWhitespace("")
         )
@@ -187,3 +187,17 @@ def _between(space: Space) -> Space:
             last_line=space.last_line,
         )
     return _SPACE
+
+
+def _moved(closing: Space, between: Space) -> tuple[Space, Space]:
+    """What stands in front of a new argument, and behind it: comments behind the last one stay
+    there.
+    """
+    if not isinstance(closing, cst.ParenthesizedWhitespace):
+        return between, closing
+    if closing.first_line.comment is None and not closing.empty_lines:
+        return between, closing
+    commented: Space = closing
+    if isinstance(between, cst.ParenthesizedWhitespace):
+        commented = closing.with_changes(indent=between.indent, last_line=between.last_line)
+    return commented, _between(closing)

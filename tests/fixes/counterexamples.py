@@ -78,7 +78,6 @@ CASES = [
         "no-device",
         "PG101",
         lines("return «torch.zeros(3, device='meta').to(x.device)»"),
-        lambda: (torch.ones(3),),
     ),
     Case(
         "factories",

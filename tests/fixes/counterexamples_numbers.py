@@ -51,9 +51,9 @@ CASES = [
     Case(
         "imports",
         "unseen",
-        "PG520",
-        lines("return int(«np.prod(list(x.shape))»)", head="x: Tensor").replace(
-            "import torch", "import numpy as np\nfrom torch import Tensor"
+        "PG301",
+        lines("if «x.sum() > 0»:", "    x = x * 2", "return x", head="x: Tensor").replace(
+            "import torch", "from torch import Tensor"
         ),
     ),
     # log_once

@@ -82,9 +82,9 @@ CASES = [
     Case(
         "imports",
         "unlisted",
-        "PG520",
-        "import numpy as np\nfrom torch import Tensor\n\n__all__ = ['forward']\n\n\n"
-        "def forward(x: Tensor):\n    return int(«np.prod(list(x.shape))»), sorted(globals())\n",
+        "PG301",
+        "from torch import Tensor\n\n__all__ = ['forward']\n\n\ndef forward(x: Tensor):\n"
+        "    if «x.sum() > 0»:\n        x = x * 2\n    return x, sorted(globals())\n",
     ),
     # log_once
     Case(

@@ -12,7 +12,7 @@ HEAD = "import numpy as np\nimport torch\n\n\ndef forward(x: torch.Tensor, k: in
 SAFE = [
     ("int(«np.prod(x.shape)»)", "int(x.numel())"),
     ("int(«np.prod(x.shape[1:])»)", "int(x.shape[1:].numel())"),
-    ("int(«np.prod(list(x.shape)[:-1])»)", "int(torch.Size(list(x.shape)[:-1]).numel())"),
+    ("int(«np.prod(x.size())»)", "int(x.numel())"),
 ]
 
 
@@ -25,29 +25,13 @@ def test_python_works_the_number_out(before: str, after: str) -> None:
         assert_same(run(old, (x, 2)), run(new, (x, 2)))
 
 
-@pytest.mark.parametrize("sizes", ["x.shape[1:]", "list(x.shape)[1:]"])
-def test_a_product_beyond_64_bits_wraps_as_before(sizes: str) -> None:
-    text = f"{HEAD}    return int(«np.prod({sizes})»)\n"
+def test_a_product_beyond_64_bits_wraps_as_before() -> None:
+    text = f"{HEAD}    return int(«np.prod(x.shape[1:])»)\n"
     fix, changed = offer(text, "PG520")
     assert fix is not None and fix.applicability == "safe"
     x = torch.empty(0, 1, 1).expand(0, 2**32 + 1, 2**32)
     old, new = module_of(marked(text)[0]).forward, module_of(changed).forward
     assert old(x, 2) == new(x, 2) == 2**32
-
-
-def test_a_name_that_holds_sizes_is_one_of_a_list() -> None:
-    body = (
-        "    sizes = list(x.shape)\n    return x.reshape([int(«np.prod(sizes[:-k])»), -1]), sizes\n"
-    )
-    fix, changed = offer(HEAD + body, "PG520")
-    assert fix is not None and fix.applicability == "safe"
-    assert "int(torch.Size(sizes[:-k]).numel())" in changed
-    old, new = module_of(marked(HEAD + body)[0]).forward, module_of(changed).forward
-    assert_same(run(old, (torch.ones(2, 3, 4), 1)), run(new, (torch.ones(2, 3, 4), 1)))
-    for change in ("sizes[0] = 1.5", "sizes += [1.5]", "sizes.append(1.5)", "change(sizes)"):
-        other = body.replace("\n", f"\n    {change}\n", 1)
-        fix, _ = offer(HEAD + other, "PG520")
-        assert fix is not None and fix.applicability == "declined"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,6 @@ MOVED = [
     ),
     ("«torch.arange(n).to(x.device, dtype)»", "torch.arange(n, device=x.device).to(dtype)"),
     ("«torch.eye(3).cuda()»", 'torch.eye(3, device="cuda")'),
-    ("«torch.eye(3).cuda(1)»", 'torch.eye(3, device="cuda:1")'),
     ("«torch.zeros(3).to(torch.device('cpu'))»", "torch.zeros(3, device=torch.device('cpu'))"),
     ("«torch.tensor([1.0, n]).to(x.device)»", "torch.tensor([1.0, n], device=x.device)"),
     ("2 * «torch.ones(3).to(x.device)».sum()", "2 * torch.ones(3, device=x.device).sum()"),

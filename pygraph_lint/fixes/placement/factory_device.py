@@ -221,7 +221,9 @@ def _only_adds_dimensions(index: ast.expr) -> bool:
 def _cuda(site: Site, move: ast.Call) -> _Move:
     """The device that ``.cuda()`` means."""
     given = [*move.args, *(item for item in move.keywords if item.arg == "device")]
-    site.require("current", not given, "the argument of .cuda() may be None or a number")
+    site.require(
+        "cuda-device", not given, "the argument of .cuda() may be None, which means the current GPU"
+    )
     quote = site.source.quote
     return _Move(expression(f"{quote}cuda{quote}"), None, None, None)
 
