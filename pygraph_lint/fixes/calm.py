@@ -155,6 +155,8 @@ def _called(site: Site, node: ast.Call) -> str | None:
     given = [item for item in node.keywords if not _is_kind(site, item.value)]
     if last in _SIZED and first is not None and not given:
         return SINGLE if ast.unparse(first) in ("()", "[]") else None
+    if last == "reshape" and first is not None and ast.unparse(first) == "()":
+        return SINGLE if shape_of(site, parts[0]) is not None else None
     values = [item.value for item in given if item.arg in _OPERANDS]
     if len(values) != len(given) or not parts:
         return None

@@ -45,8 +45,8 @@ def use_module(site: Site, module: str) -> str:
         raise Declined(f"the name {module} means something else here")
     if any(_imports_all(node) for node in site.source.tree.body):
         raise Declined(f"an `import *` may bind the name {module}")
-    start = _place_of(site)
-    site.replace(start, start, f"import {module}{site.source.newline}")
+    start, text = _place_of(site, module)
+    site.replace(start, start, text)
     _unseen(site, module)
     return module
 
@@ -76,17 +76,21 @@ def _has_exports(tree: ast.Module) -> bool:
     )
 
 
-def _place_of(site: Site) -> int:
-    """Where to import a module of the standard library: before what the file imports.
+def _place_of(site: Site, module: str) -> tuple[int, str]:
+    """Where to import a module of the standard library, and the text: behind those that the file
+    begins with, or before everything that it imports, with a line between.
 
     Raises Declined where the file imports nothing, or an import shares its line.
     """
     source = site.source
     found = [n for n in source.tree.body if isinstance(n, (ast.Import, ast.ImportFrom))]
     found = [n for n in found if not isinstance(n, ast.ImportFrom) or n.module != "__future__"]
-    if not found or found[0].col_offset:
+    if not found or not all(map(source.alone, found)):
         raise Declined("there is no place for an import")
-    return source.line_start(found[0].lineno)
+    line, group = f"import {module}{source.newline}", list(itertools.takewhile(_standard, found))
+    if not group:
+        return source.line_start(found[0].lineno), line + source.newline
+    return source.line_start((group[-1].end_lineno or 0) + 1), line
 
 
 def _standard(node: ast.Import | ast.ImportFrom) -> bool:

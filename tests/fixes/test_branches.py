@@ -209,23 +209,6 @@ CASES = {
         return x
         """,
     ),
-    "in-place": _case(
-        "PG301",
-        """
-        x = x * 1
-        if «(x > 1).any()»:
-            x.zero_()
-            x[..., 1] = 5.0
-        return x
-        """,
-        """
-        x = x * 1
-        chosen = (x > 1).any()
-        x.masked_fill_(chosen, 0)
-        x[..., 1] = torch.where(chosen, 5.0, x[..., 1])
-        return x
-        """,
-    ),
     "given": _case(
         "PG301",
         "return x * 2 if n is not None and «x.sum() > 0» else x",

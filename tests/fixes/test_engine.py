@@ -204,7 +204,7 @@ def test_a_module_that_the_function_imports_is_used() -> None:
     ("before", "after"),
     [
         ("import torch\n", "import contextlib\n\nimport torch\n"),
-        ("import os\nimport torch\n", "import contextlib\nimport os\nimport torch\n"),
+        ("import os\nimport torch\n", "import os\nimport contextlib\nimport torch\n"),
         ("import abc\nimport torch\n", "import abc\nimport contextlib\nimport torch\n"),
     ],
 )

@@ -23,10 +23,6 @@ FILLS = [
         "full((), 0.1, device=x.device, dtype=torch.float16)",
     ),
     (
-        "torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device",
-        "full((), torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device)",
-    ),
-    (
         "-float('inf'), dtype=torch.float64, device=x.device",
         "full((), -float('inf'), dtype=torch.float64, device=x.device)",
     ),

@@ -103,10 +103,6 @@ GUARDS = {
         "if «x.isnan().any()»:\n    print('nan')\n"
         "    x = torch.where(x.isnan(), torch.zeros_like(x), x)",
     ),
-    "named": (
-        "PG307",
-        "if «x.isnan().any()»:\n    bad = x.isnan()\n    x = x.clone()\n    x[bad] = 0",
-    ),
     "a flag": (
         "PG301",
         "bad = x < 0\nif y.dim() and «bad.any()»:  # rare\n    x[bad] = 0\n    y[bad] = 1",
