@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from pygraph_lint.analysis.control_flow.reaching_definitions import FileDefinitions
-from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.analysis.control_flow.statement_graph import parameters
+from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.call_chains import calls_of
 from pygraph_lint.fixes.guards import says
 from pygraph_lint.fixes.imports import use_torch

@@ -16,7 +16,7 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.queries.value_types import Device
+from pygraph_lint.analysis.queries.interface import Device
 from pygraph_lint.fixes.build import (
     Change,
     Line,

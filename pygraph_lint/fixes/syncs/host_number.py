@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.analysis.nodes import receiver
+from pygraph_lint.analysis.syntax.nodes import receiver
 from pygraph_lint.fixes.build import expression, operand
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
