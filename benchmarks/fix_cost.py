@@ -48,7 +48,7 @@ def recorded(out: Path, arguments: Sequence[str]) -> int:
     each file to ``out``.
     """
     from pygraph_lint import cli
-    from pygraph_lint.fixes import loop
+    from pygraph_lint.fixes.engine import loop
 
     original = loop.fix_files
 

@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from pygraph_lint import runner as runs
-from pygraph_lint.fixes import loop
+from pygraph_lint.fixes.engine import loop
+from pygraph_lint.project.runner import Runner
 from pygraph_lint.rules.catalogue import load
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -120,7 +120,7 @@ def fixed(suite: Suite, where: Path, variant: str) -> dict[str, int]:
     settings = where.parent / "settings.toml"
     settings.write_text(f"assume-closed = {str(closed).lower()}\n")
     overrides = {"regions": "all", "exclude": _TESTS, "respect_gitignore": False}
-    runner = runs.Runner(rules=load(), overrides=overrides, config=settings, jobs=1)
+    runner = Runner(rules=load(), overrides=overrides, config=settings, jobs=1)
     files = runner.collect([str(suite.code(where))])
     done = loop.fix_files(runner, files, unsafe=unsafe)
     for path, content in done.after.items():

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pygraph_lint import runner as runs
 from pygraph_lint.findings import Finding, Fix
-from pygraph_lint.fixes import engine, loop
+from pygraph_lint.fixes.engine import file_fixes, loop
+from pygraph_lint.project.runner import ALWAYS, Runner, by_file
 from pygraph_lint.rules.catalogue import load
 
 SHINGLE = 8
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if given.out is None:
         parser.error("--out is needed")
-    uses: dict[str, Uses] = {rewrite.name: Uses() for rewrite in engine.REWRITES}
+    uses: dict[str, Uses] = {rewrite.name: Uses() for rewrite in file_fixes.REWRITES}
     packages: dict[str, dict[str, int]] = {}
     folders = [path for path in given.packages.iterdir() if path.is_dir()]
     for folder in sorted(folders, key=lambda path: (len([*path.rglob("*.py")]), path.name)):
@@ -105,11 +105,11 @@ def count_package(folder: Path, uses: dict[str, Uses], regions: str) -> dict[str
     """Add what the rewrites do in one package; its findings and fixes."""
     overrides = {"regions": regions}
     jobs = os.cpu_count() or 1
-    runner = runs.Runner(rules=load(), overrides=overrides, config=empty_settings(), jobs=jobs)
+    runner = Runner(rules=load(), overrides=overrides, config=empty_settings(), jobs=jobs)
     files = runner.collect([str(folder)])
-    found = [finding for finding in runner.check(files) if finding.code not in runs.ALWAYS]
-    for path, group in runs.by_file(found).items():
-        for fixes in engine.answers(runner.source(path).text, group):
+    found = [finding for finding in runner.check(files) if finding.code not in ALWAYS]
+    for path, group in by_file(found).items():
+        for fixes in file_fixes.answers(runner.source(path).text, group):
             note_answers(uses, fixes)
     made = loop.fix_files(runner, files, unsafe=True).applied
     for finding, fix in made:

@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.lint_speed import package_folder, processor, version
-from pygraph_lint.editor import OpenProject
 from pygraph_lint.findings import Finding
+from pygraph_lint.project.open_project import OpenProject
+from pygraph_lint.project.runner import Runner
 from pygraph_lint.rules.catalogue import load
-from pygraph_lint.runner import Runner
 
 RESULTS = Path(__file__).parent / "results" / "lint_incremental.json"
 LEAF_LINES = 3000

@@ -25,11 +25,11 @@ from typing import Any
 
 from benchmarks.lint_speed import package_folder, processor, version
 from pygraph_lint.analysis import extract, link
-from pygraph_lint.files import project
+from pygraph_lint.files import modules
 from pygraph_lint.findings import Finding
+from pygraph_lint.project.runner import Runner
 from pygraph_lint.rules import reporter
 from pygraph_lint.rules.catalogue import Rule, load
-from pygraph_lint.runner import Runner
 
 RESULTS = Path(__file__).parent / "results" / "lint_one_file.json"
 # Imported here, so that no fork pays for it.
@@ -60,8 +60,8 @@ def hubs(package: Path, number: int) -> list[Path]:
     named: Counter[bytes] = Counter()
     paths: dict[bytes, Path] = {}
     for path in sorted(package.rglob("*.py")):
-        named.update(project.imported_words(path.read_bytes()))
-        paths.setdefault(project.last_name(str(path)), path)
+        named.update(modules.imported_words(path.read_bytes()))
+        paths.setdefault(modules.last_name(str(path)), path)
     found = [paths[word] for word, _ in named.most_common() if word in paths]
     return [path for path in found if path.name != "__init__.py"][:number]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pygraph_lint.findings import Finding
+from pygraph_lint.project.runner import Runner
 from pygraph_lint.rules.catalogue import load
-from pygraph_lint.runner import Runner
 
 Record = dict[str, Any]
 

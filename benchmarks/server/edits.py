@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pygraph_lint.editor import OpenProject
+from pygraph_lint.project.open_project import OpenProject
 from pygraph_lint.rules.catalogue import load
 
 RECORDED = Path(__file__).parent / "recorded.json"

@@ -15,8 +15,7 @@ from pygraph_lint.commands.arguments import Check
 from pygraph_lint.commands.output import Progress, complain, note, report_findings, write
 from pygraph_lint.commands.own_rules import rules_here
 from pygraph_lint.errors import SettingsError, SourceError
-from pygraph_lint.files import baseline, notebooks
-from pygraph_lint.files.baseline import without_known
+from pygraph_lint.files import notebooks
 from pygraph_lint.files.cache import default_folder
 from pygraph_lint.files.parallel import without_collecting
 from pygraph_lint.files.paths import stamps
@@ -24,8 +23,10 @@ from pygraph_lint.files.settings import DECLARED, in_toml
 from pygraph_lint.files.sources import write_atomically
 from pygraph_lint.files.suppressions import add_noqa
 from pygraph_lint.findings import Finding, unreadable
+from pygraph_lint.project import baseline
+from pygraph_lint.project.baseline import without_known
+from pygraph_lint.project.runner import ALWAYS, Runner, by_file, readers
 from pygraph_lint.report import count, in_cells, shown_path
-from pygraph_lint.runner import ALWAYS, Runner, by_file, readers
 
 STDIN = "-"
 NOTHING_CHECKED = "Nothing was checked."

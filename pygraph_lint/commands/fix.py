@@ -12,12 +12,12 @@ from pygraph_lint.commands.arguments import Check
 from pygraph_lint.commands.check import NOTHING_CHECKED, STDIN, exit_code
 from pygraph_lint.commands.output import complain, note, report_findings, write
 from pygraph_lint.files import notebooks
-from pygraph_lint.files.baseline import without_known
 from pygraph_lint.files.sources import decode, with_source
 from pygraph_lint.findings import Finding
-from pygraph_lint.fixes import loop
+from pygraph_lint.fixes.engine import loop
+from pygraph_lint.project.baseline import without_known
+from pygraph_lint.project.runner import ALWAYS, Runner
 from pygraph_lint.report import count, in_cells, shown_path
-from pygraph_lint.runner import ALWAYS, Runner
 
 
 def fix(given: Check, runner: Runner, files: Sequence[Path]) -> int:

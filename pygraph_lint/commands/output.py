@@ -12,8 +12,8 @@ from pygraph_lint import report
 from pygraph_lint.commands.arguments import Check
 from pygraph_lint.errors import SettingsError
 from pygraph_lint.findings import Finding
+from pygraph_lint.project.runner import Runner, readers
 from pygraph_lint.report import FOR_READING, Report, colored, concise, count
-from pygraph_lint.runner import Runner, readers
 
 
 def note(given: Check, text: str) -> None:

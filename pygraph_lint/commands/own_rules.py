@@ -10,9 +10,9 @@ from pygraph_lint.commands.output import write
 from pygraph_lint.errors import CatalogueError
 from pygraph_lint.files.settings import Resolver
 from pygraph_lint.findings import Finding
+from pygraph_lint.project.runner import ALWAYS, Runner
 from pygraph_lint.rules.catalogue import Rule, load_with, own_rules
 from pygraph_lint.rules.examples import Example, of_rule
-from pygraph_lint.runner import ALWAYS, Runner
 
 
 def rules_here(config: Path | None = None, isolated: bool = False) -> dict[str, Rule]:

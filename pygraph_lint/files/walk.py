@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pygraph_lint.errors import SettingsError
+from pygraph_lint.files.modules import Root
 from pygraph_lint.files.notebooks import SUFFIX
 from pygraph_lint.files.paths import exists, is_file, is_folder
-from pygraph_lint.files.project import Root
 from pygraph_lint.files.selection import matches_glob
 from pygraph_lint.files.settings import Resolver, Settings
 

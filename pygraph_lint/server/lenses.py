@@ -10,8 +10,8 @@ from pygraph_lint.analysis.link import Project
 from pygraph_lint.analysis.program.facts import ModuleFacts
 from pygraph_lint.analysis.syntax.nodes import short
 from pygraph_lint.findings import Finding
+from pygraph_lint.project.runner import Runner
 from pygraph_lint.report import count
-from pygraph_lint.runner import Runner
 from pygraph_lint.server.messages import Lens
 
 # What so many files say is counted at most; a function that reaches more has no line.

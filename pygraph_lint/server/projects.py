@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pygraph_lint.editor import OpenProject
 from pygraph_lint.errors import LintError
 from pygraph_lint.files import walk
-from pygraph_lint.files.baseline import without_known
 from pygraph_lint.files.cache import default_folder
 from pygraph_lint.files.settings import Resolver
 from pygraph_lint.files.suppressions import add_noqa
 from pygraph_lint.findings import Finding, Fix, Location
+from pygraph_lint.project.baseline import without_known
+from pygraph_lint.project.open_project import OpenProject
 from pygraph_lint.report import consequences_in_words, in_words, is_error
 from pygraph_lint.rules.catalogue import Rule, load_with
 from pygraph_lint.server import traces

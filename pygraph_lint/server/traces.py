@@ -16,8 +16,8 @@ from pygraph_lint.errors import LintError
 from pygraph_lint.files.paths import stamps
 from pygraph_lint.files.sources import split_lines
 from pygraph_lint.findings import Finding
+from pygraph_lint.project.runner import Runner
 from pygraph_lint.rules.catalogue import Rule
-from pygraph_lint.runner import Runner
 from pygraph_lint.server.messages import Row, Traced
 from pygraph_lint.trace.advice import advice
 from pygraph_lint.trace.document import read_all

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 
 from pygraph_lint.findings import Finding
-from pygraph_lint.fixes.engine import apply
+from pygraph_lint.fixes.engine.file_fixes import apply
 from pygraph_lint.report import shown_path
 from pygraph_lint.rules.break_forms import rules_of
 from pygraph_lint.rules.catalogue import Rule

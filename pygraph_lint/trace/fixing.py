@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pygraph_lint.findings import Finding, Fix
-from pygraph_lint.fixes import loop
-from pygraph_lint.runner import Runner
+from pygraph_lint.fixes.engine import loop
+from pygraph_lint.project.runner import Runner
 from pygraph_lint.trace.join import CONFIRMED, REFUTED, Joined
 
 _Key = tuple[str, str, str]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pygraph_lint.analysis.syntax.nodes import first_line
 from pygraph_lint.errors import SourceError
-from pygraph_lint.files.project import Roots
+from pygraph_lint.files.modules import Roots
 from pygraph_lint.files.sources import decode, split_lines
 from pygraph_lint.trace.document import Trace, TraceError
 

@@ -89,7 +89,7 @@ def test_a_package_imports_only_itself_and_those_before_it() -> None:
 
 
 def test_the_analysis_knows_nothing_of_rules_and_fixes() -> None:
-    above = ("rules", "fixes", "commands", "report", "runner", "workspace", "findings", "files")
+    above = ("rules", "fixes", "commands", "report", "project", "findings", "files")
     for name, path in MODULES.items():
         for other in imported(path):
             assert other.split(".")[1] not in above, f"{name} imports {other}"

@@ -11,7 +11,7 @@ from pygraph_lint.analysis.domain.events import Event
 from pygraph_lint.analysis.queries.interface import ProjectView
 from pygraph_lint.analysis.syntax.spans import Span
 from pygraph_lint.findings import Finding, Fix, Location, Region
-from pygraph_lint.fixes.engine import apply, fix_text
+from pygraph_lint.fixes.engine.file_fixes import apply, fix_text
 
 OPEN, CLOSE = "«", "»"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pygraph_lint.findings import Finding
-from pygraph_lint.fixes.engine import REWRITES, apply, fix_text
-from pygraph_lint.fixes.source import Source
+from pygraph_lint.fixes.engine.file_fixes import REWRITES, apply, fix_text
+from pygraph_lint.fixes.engine.source import Source
 from tests.fixes.support import finding
 
 FILES = int(os.environ.get("PYGRAPH_FIX_FILES", "40"))

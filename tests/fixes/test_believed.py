@@ -9,9 +9,9 @@ import torch
 
 from pygraph_lint.analysis.domain.events import Need
 from pygraph_lint.analysis.interprocedural.proof import along, path_of
-from pygraph_lint.fixes import loop
+from pygraph_lint.fixes.engine import loop
+from pygraph_lint.project.runner import Runner
 from pygraph_lint.rules.catalogue import load
-from pygraph_lint.runner import Runner
 from tests.fixes.equivalence import breaks, module_of, run
 
 HELPER = """

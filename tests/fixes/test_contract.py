@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from pygraph_lint.files.sources import decode
-from pygraph_lint.fixes import loop
+from pygraph_lint.fixes.engine import loop
+from pygraph_lint.project.runner import Runner
 from pygraph_lint.rules.catalogue import load
-from pygraph_lint.runner import Runner
 from tests.fixes.equivalence import assert_same, module_of, run
 
 _HEAD = "import random\n\nimport numpy as np\nimport torch\nfrom torch import nn\n\n\n"

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pygraph_lint.analysis.domain.region import Region, RegionKind
-from pygraph_lint.fixes.engine import apply, fix_text
+from pygraph_lint.fixes.engine.file_fixes import apply, fix_text
 from tests.fixes.equivalence import assert_same, breaks, module_of, run
 from tests.fixes.support import edited, finding, marked, offer
 

@@ -8,9 +8,9 @@ import time
 import pytest
 
 from pygraph_lint.findings import Edit, Fix, Location
-from pygraph_lint.fixes.engine import apply, fix_text
-from pygraph_lint.fixes.layout import wrap
-from pygraph_lint.fixes.source import Source
+from pygraph_lint.fixes.engine.file_fixes import apply, fix_text
+from pygraph_lint.fixes.engine.line_breaks import wrap
+from pygraph_lint.fixes.engine.source import Source
 from tests.fixes.support import decline, expect, finding, marked, offer
 
 

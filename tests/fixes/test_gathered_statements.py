@@ -12,10 +12,10 @@ import torch
 from pygraph_lint.analysis.queries.interface import ProjectView
 from pygraph_lint.analysis.syntax.nodes import span_of
 from pygraph_lint.findings import Fix
-from pygraph_lint.fixes.engine import apply, fix_text
-from pygraph_lint.fixes.loop import fix_files
+from pygraph_lint.fixes.engine.file_fixes import apply, fix_text
+from pygraph_lint.fixes.engine.loop import fix_files
+from pygraph_lint.project.runner import Runner
 from pygraph_lint.rules.catalogue import load
-from pygraph_lint.runner import Runner
 from tests.fixes.equivalence import assert_same, breaks, module_of, run
 from tests.fixes.support import edited, finding, marked
 

@@ -12,7 +12,7 @@ import torch
 from pygraph_lint.analysis.domain.region import Region
 from pygraph_lint.analysis.queries.interface import ProjectView
 from pygraph_lint.analysis.syntax.nodes import span_of
-from pygraph_lint.fixes.engine import fix_text
+from pygraph_lint.fixes.engine.file_fixes import fix_text
 from tests.fixes.equivalence import assert_same, breaks, graphs, module_of, run
 from tests.fixes.support import finding, marked, offer
 

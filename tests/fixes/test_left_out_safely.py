@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from pygraph_lint.fixes import loop
+from pygraph_lint.fixes.engine import loop
+from pygraph_lint.project.runner import Runner
 from pygraph_lint.rules.catalogue import load
-from pygraph_lint.runner import Runner
 from tests.fixes.equivalence import assert_same, breaks, module_of, run
 from tests.fixes.support import edited, marked, offer
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
-from pygraph_lint.fixes.nodes import Mismatch, pairs, statements
+from pygraph_lint.fixes.engine.nodes import Mismatch, pairs, statements
 from tests.fixes.node_kinds import same_kind
 
 FOLDERS = [

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from pygraph_lint.findings import Finding
-from pygraph_lint.fixes import loop
+from pygraph_lint.fixes.engine import loop
+from pygraph_lint.project.runner import Runner
 from pygraph_lint.rules.catalogue import load
-from pygraph_lint.runner import Runner
 from tests.fixes.equivalence import breaks, module_of
 
 DRAWS = """

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from pygraph_lint.fixes.breaking_places import usual
+from pygraph_lint.fixes.shared.breaking_places import usual
 from tests.fixes.support import offer
 
 HEAD = "def f(x, size=None, flat=False, whole=True, *, most=None, count=3):\n    return "

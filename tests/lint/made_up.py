@@ -11,9 +11,9 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from pygraph_lint.fixes.loop import fix_files
+from pygraph_lint.fixes.engine.loop import fix_files
+from pygraph_lint.project.runner import ALWAYS, Runner
 from pygraph_lint.rules.catalogue import load
-from pygraph_lint.runner import ALWAYS, Runner
 
 # --- programs from pieces ------------------------------------------------------------------------
 

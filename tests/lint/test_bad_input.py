@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pygraph_lint.files import sources
-from pygraph_lint.fixes import loop
+from pygraph_lint.fixes.engine import loop
 from pygraph_lint.report import FORMATS
 from tests.lint.support import CLEAN, FIXABLE, FIXED, REPOSITORY, SYNCS, Lint, run_process
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from pygraph_lint import records, workspace
 from pygraph_lint.analysis import extract
 from pygraph_lint.analysis.program.facts import LoopBody
 from pygraph_lint.files import cache
 from pygraph_lint.files.cache import Cache, digest, tool_key
+from pygraph_lint.project import file_records, project_files
 from tests.lint.support import CLEAN, REPOSITORY, Lint
 
 BASE = CLEAN.replace("Model", "Base")
@@ -42,13 +42,13 @@ def package(lint: Lint) -> Lint:
 def analysed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that are analysed, as it happens."""
     seen: list[str] = []
-    original = records.analyse
+    original = file_records.analyse
 
-    def spy(data: bytes, task: records.Task, *rest: object) -> records.Record:
+    def spy(data: bytes, task: file_records.Task, *rest: object) -> file_records.Record:
         seen.append(task.relative)
         return original(data, task, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(records, "analyse", spy)
+    monkeypatch.setattr(file_records, "analyse", spy)
     return seen
 
 
@@ -206,8 +206,8 @@ def test_processes_find_the_same(package: Lint, monkeypatch: pytest.MonkeyPatch)
     for number in range(12):
         package.write({f"pkg/more{number}.py": CHILD.replace("Child", f"Child{number}")})
     alone = package("--no-cache", "--jobs", "1", ".").lines
-    monkeypatch.setattr(workspace, "_WORTH_PROCESSES", 0)
-    monkeypatch.setattr(workspace, "_CHUNK", 100)
+    monkeypatch.setattr(project_files, "_WORTH_PROCESSES", 0)
+    monkeypatch.setattr(project_files, "_CHUNK", 100)
     assert package("--no-cache", "--jobs", "3", ".").lines == alone
     assert len(alone) == 13
 
@@ -217,13 +217,13 @@ def test_unchanged_files_are_not_even_read(package: Lint, monkeypatch: pytest.Mo
     for path in package.folder.rglob("*.py"):
         os.utime(path, (old, old))
     # Younger than this, a file is read again: its time stamp may hide a second change.
-    monkeypatch.setattr(workspace, "_RACY", -(10**12))
+    monkeypatch.setattr(project_files, "_RACY", -(10**12))
     first = package(".").lines
 
     def refuse(*arguments: object) -> bytes:
         raise AssertionError("a file was read")
 
-    monkeypatch.setattr(workspace, "read_bytes", refuse)
+    monkeypatch.setattr(project_files, "read_bytes", refuse)
     assert package(".").lines == first
 
 

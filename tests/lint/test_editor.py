@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pygraph_lint import records, workspace
-from pygraph_lint.editor import OpenProject
 from pygraph_lint.findings import Finding
+from pygraph_lint.project import file_records, project_files
+from pygraph_lint.project.open_project import OpenProject
+from pygraph_lint.project.runner import Runner
 from pygraph_lint.rules.catalogue import load
-from pygraph_lint.runner import Runner
-from tests.lint.test_project_part import FILES, _all
+from tests.lint.test_relevant_files import FILES, _all
 
 RULES = load()
 MODEL = "import torch\nclass M{n}(torch.nn.Module):\n    def forward(self, x): return x.relu()\n"
@@ -64,7 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    monkeypatch.setattr(workspace, "_MANY", 1)
+    monkeypatch.setattr(project_files, "_MANY", 1)
     return tmp_path
 
 
@@ -122,13 +122,13 @@ def test_an_edit_leaves_other_files_alone(folder: Path, monkeypatch: pytest.Monk
     for path in files:
         project.findings(path)
     analysed: list[str] = []
-    original = records.analyse
+    original = file_records.analyse
 
-    def spy(data: bytes, task: records.Task, *rest: Any) -> records.Record:
+    def spy(data: bytes, task: file_records.Task, *rest: Any) -> file_records.Record:
         analysed.append(task.relative)
         return original(data, task, *rest)
 
-    monkeypatch.setattr(records, "analyse", spy)
+    monkeypatch.setattr(file_records, "analyse", spy)
     project.take(folder / A, FILES[A].replace("x.sum()", "x.mean()"))
     for path in files:
         project.findings(path)

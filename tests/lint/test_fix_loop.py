@@ -8,7 +8,7 @@ import pytest
 
 from pygraph_lint.files.sources import split_lines
 from pygraph_lint.findings import Edit, Finding, Fix, Location
-from pygraph_lint.fixes import engine
+from pygraph_lint.fixes.engine import file_fixes
 from tests.lint.support import Lint
 
 HEAD = """\
@@ -57,7 +57,7 @@ def _offers(text: str, findings: Sequence[Finding], **kwargs: object) -> tuple[F
 @pytest.fixture(autouse=True)
 def own_rewrites(monkeypatch: pytest.MonkeyPatch) -> None:
     """These rewrites instead of the real ones."""
-    monkeypatch.setattr(engine, "fix_text", _offers)
+    monkeypatch.setattr(file_fixes, "fix_text", _offers)
 
 
 @pytest.mark.parametrize(

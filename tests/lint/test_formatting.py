@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pygraph_lint.cli import main
-from pygraph_lint.fixes import formatting
+from pygraph_lint.fixes.engine import ruff_format
 
 CODE = """\
 import torch
@@ -26,8 +26,8 @@ FILLED = "        y = x * torch.full( (), 2.0, device=x.device )\n"
 
 @pytest.fixture(autouse=True)
 def _forgetful() -> None:
-    formatting.wanted.cache_clear()
-    formatting.executable.cache_clear()
+    ruff_format.wanted.cache_clear()
+    ruff_format.executable.cache_clear()
 
 
 def _fake_ruff(folder: Path, script: str) -> str:
@@ -58,7 +58,7 @@ sys.stdout.write("".join(lines))
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script")
 def test_only_changed_lines_are_formatted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = _fake_ruff(tmp_path, UPPER)
-    monkeypatch.setattr(formatting, "executable", lambda: program)
+    monkeypatch.setattr(ruff_format, "executable", lambda: program)
     (tmp_path / "ruff.toml").write_text("")
     expected = CODE.replace(
         "        y = x * torch.tensor( 2.0, device=x.device )\n", FILLED.replace("x * ", "(x) * ")
@@ -81,7 +81,7 @@ def test_a_formatter_that_fails_or_changes_more_is_not_followed(
     script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = _fake_ruff(tmp_path, script)
-    monkeypatch.setattr(formatting, "executable", lambda: program)
+    monkeypatch.setattr(ruff_format, "executable", lambda: program)
     (tmp_path / "ruff.toml").write_text("")
     assert FILLED in _fixed(tmp_path)
 
@@ -89,10 +89,10 @@ def test_a_formatter_that_fails_or_changes_more_is_not_followed(
 def test_without_ruff_or_its_configuration_the_layout_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(formatting, "executable", lambda: None)
+    monkeypatch.setattr(ruff_format, "executable", lambda: None)
     (tmp_path / "ruff.toml").write_text("")
     assert FILLED in _fixed(tmp_path)
-    monkeypatch.setattr(formatting, "executable", lambda: str(tmp_path / "nothing"))
+    monkeypatch.setattr(ruff_format, "executable", lambda: str(tmp_path / "nothing"))
     assert FILLED in _fixed(tmp_path)
 
 
@@ -111,17 +111,17 @@ def test_a_project_asks_by_configuring_ruff(
 ) -> None:
     (tmp_path / name).write_text(text)
     (tmp_path / "inner").mkdir()
-    assert formatting.wanted(tmp_path / "inner") is expected
+    assert ruff_format.wanted(tmp_path / "inner") is expected
 
 
 def test_ranges_of_changed_lines() -> None:
     before, after = "a\nb\nc\nd\n", "a\nx\ny\nc\nd\ne\n"
-    assert list(formatting.changed_lines(before, after)) == [(2, 3), (6, 6)]
-    assert not list(formatting.changed_lines(before, "a\nd\n"))
+    assert list(ruff_format.changed_lines(before, after)) == [(2, 3), (6, 6)]
+    assert not list(ruff_format.changed_lines(before, "a\nd\n"))
 
 
 def test_ruff_itself_formats_the_range(tmp_path: Path) -> None:
-    if formatting.executable() is None:
+    if ruff_format.executable() is None:
         pytest.skip("ruff is not installed")
     (tmp_path / "pyproject.toml").write_text("[tool.ruff]\nline-length = 45\n")
     text = _fixed(tmp_path)

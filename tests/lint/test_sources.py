@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pygraph_lint.errors import SourceError
-from pygraph_lint.files.project import (
+from pygraph_lint.files.modules import (
     Roots,
     beside,
     imported_words,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pygraph_lint.fixes.engine import REWRITES
+from pygraph_lint.fixes.engine.file_fixes import REWRITES
 from pygraph_lint.rules import catalogue
 from tests.rules import examples
 

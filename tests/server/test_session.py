@@ -13,8 +13,8 @@ import psutil
 import pytest
 from lsprotocol import types
 
+from pygraph_lint.project.runner import Runner
 from pygraph_lint.rules.catalogue import load, rules_folder
-from pygraph_lint.runner import Runner
 from tests.lint.support import BOTH, BOTH_FIXED, CLEAN, FIXABLE, FIXED, SYNCS
 from tests.server.client import Editor, code_of, editor
 

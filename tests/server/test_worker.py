@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pygraph_lint.editor import OpenProject
+from pygraph_lint.project.open_project import OpenProject
 from pygraph_lint.server import messages as m
 from pygraph_lint.server.projects import Folder
 from pygraph_lint.server.worker import Garbage, Inbox, Interrupted, Worker

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from pygraph_lint.fixes.engine import REWRITES
+from pygraph_lint.fixes.engine.file_fixes import REWRITES
 from tests.fixes.fuzz.programs import IDIOMS
 from tests.fixes.fuzz.run import MODES, Log, fuzz, pairs
 

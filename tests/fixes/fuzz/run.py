@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from pygraph_lint.files.sources import decode
-from pygraph_lint.fixes import loop
+from pygraph_lint.fixes.engine import loop
+from pygraph_lint.project.runner import Runner
 from pygraph_lint.rules.catalogue import load
-from pygraph_lint.runner import Runner
 from tests.fixes.fuzz import (  # noqa: F401
     idioms_branches,
     idioms_effects,

@@ -1,0 +1,304 @@
+"""The place of one finding: its nodes in both trees, what is known there, and the nodes that a
+rewrite puts there.
+
+A rewrite is a class with ``codes``, ``message``, ``kinds`` of nodes and ``rewrite(site)``. It asks
+``site.ask`` (the analysis), states its preconditions by name, and replaces nodes.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import libcst as cst
+
+from pygraph_lint.analysis.queries.file_queries import FileQueries
+from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.syntax.nodes import first_line
+from pygraph_lint.findings import Finding
+from pygraph_lint.fixes.engine.line_breaks import wrap
+from pygraph_lint.fixes.engine.new_nodes import (
+    Line,
+    binds_loosely,
+    changed,
+    code,
+    conjunction,
+    grouped,
+)
+from pygraph_lint.fixes.engine.proposal import Declined, Proposal
+from pygraph_lint.fixes.engine.trees import File
+
+
+@dataclass
+class Site(Proposal):
+    """One finding, as a rewrite sees it. ``tree`` is the node that fits the rewrite, ``findings``
+    are all findings of the file.
+    """
+
+    file: File = field(kw_only=True)
+    findings: Sequence[Finding] = field(kw_only=True, default=())
+    tree: ast.AST = field(kw_only=True, default_factory=ast.Pass)
+
+    @property
+    def ask(self) -> FileQueries:
+        """The analysis."""
+        return self.file.queries
+
+    def taken(self, name: str) -> bool:
+        """Whether a name already means something at the finding."""
+        return not self.ask.means_nothing(name, self.path[-1])
+
+    def free(self, name: str) -> str:
+        """The name, or with a number behind it, as something that means nothing here yet."""
+        names = (name, *(f"{name}_{number}" for number in range(2, 99)))
+        return next(each for each in names if not self.taken(each))
+
+    def proven_tensor(self, node: ast.expr) -> bool:
+        """Whether an expression is a tensor on every run, by more than a method's name."""
+        known = self.ask.known(node)
+        by_use = ("used as a tensor" in known.evidence, "passed to" in known.evidence)
+        return known.must_be(Type.TENSOR) and not any(by_use)
+
+    def path_of(self, finding: Finding) -> list[ast.AST]:
+        """The nodes around another finding of the file, outermost first."""
+        return self.source.path(
+            self.source.at(finding.location), self.source.at(finding.end_location)
+        )
+
+    def expect_compiler(self) -> None:
+        """Decline where a capture is made by hand, and not by the compiler."""
+        region = self.finding.region
+        compiled = region is None or not region.captured
+        self.require("compiled", compiled, "nothing is compiling in a capture made by hand")
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements among which one stands; none for the body of a handler of errors."""
+        return self.ask.block(statement)
+
+    def behind(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements behind one, in its block."""
+        block = self.block(statement)
+        return block[block.index(statement) + 1 :] if block else []
+
+    # -- nodes
+
+    @property
+    def node(self) -> cst.CSTNode:
+        """The libcst node of ``tree``."""
+        return self.file.node(self.tree)
+
+    def expression_node(self, tree: ast.expr) -> cst.BaseExpression:
+        """The libcst node of an expression. Raises Declined for a starred one, a slice."""
+        node = self.file.node(tree)
+        if not isinstance(node, cst.BaseExpression):
+            raise Declined("the code is a kind of syntax that is not followed")
+        return node
+
+    def statement_node(self, tree: ast.stmt) -> Line:
+        """The libcst node of a whole statement: for a simple one its line, which holds no other.
+
+        Raises Declined where a line holds several.
+        """
+        node = self.file.node(tree)
+        if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+            return node
+        if not self.source.alone(tree):
+            raise Declined("the line holds more than this statement")
+        for block in self._blocks(tree):
+            for line in block:
+                if isinstance(line, cst.SimpleStatementLine) and line.body[0] is node:
+                    return line
+        raise Declined("the line holds more than this statement")
+
+    def _blocks(self, tree: ast.stmt) -> Iterator[Sequence[cst.CSTNode]]:
+        """The blocks that may hold a statement."""
+        yield self.file.part(tree).block.body
+        parent = self.ask.parent(tree)
+        assert parent is not None
+        owner = self.file.node(parent)
+        for part in (
+            *(getattr(owner, name, None) for name in ("body", "orelse", "finalbody")),
+            *getattr(owner, "handlers", ()),
+        ):
+            block = part.body if isinstance(part, (cst.Else, cst.Finally)) else part
+            if isinstance(block, cst.IndentedBlock):
+                yield block.body
+
+    # -- changes
+
+    def put(self, old: ast.expr, new: cst.BaseExpression, bare: bool = False) -> None:
+        """Replace an expression. ``bare``: it needs no parentheses where it stands."""
+        before = self.expression_node(old)
+        outside = bare and len(before.lpar) == 1 and not new.lpar
+        if before.lpar and not outside:
+            new = new.with_changes(lpar=(), rpar=())
+        elif (
+            not bare
+            and not new.lpar
+            and binds_loosely(new)
+            and _holds_tightly(self.ask.parent(old), old)
+        ):
+            new = grouped(new)
+        indent = self.source.indent(self.ask.statement(old))
+        present = self._text(old, [_line(before.with_changes(lpar=(), rpar=()))], indent)
+        self.require_text(present.strip(), self.source.segment(old))
+        text = self._text(old, [_line(new)], indent).strip()
+        around = self.ask.parent(old)
+        if outside and around is not None:
+            self.replace(*self.source.with_parentheses(old, around), text)
+        else:
+            self.replace_node(old, text)
+
+    def put_statements(
+        self, old: Sequence[ast.stmt], new: Sequence[Line], whole: bool = True
+    ) -> None:
+        """Replace statements that follow each other in one block, comments above the first one
+        left out. ``whole``: no other fix may change a part of them meanwhile.
+        """
+        indent = self.source.indent(old[0])
+        present = [self.statement_node(each) for each in old]
+        above = present[0].leading_lines
+        present[0] = present[0].with_changes(leading_lines=())
+        before = self._text(old[0], present, indent)
+        first = first_line(old[0])
+        start = self.source.line_start(first)
+        text = self.source.text[start : start + len(before)]
+        self.require_text(before, text)
+        lines = list(new)
+        if lines and lines[0].leading_lines is above:
+            lines[0] = lines[0].with_changes(leading_lines=())
+        after = self._text(old[0], lines, indent) if lines else ""
+        after = self._wrapped(after, set(before.split(self.source.newline)))
+        end = start + len(before)
+        if not lines and self.source.text.startswith(self.source.newline, end):
+            end += len(self.source.newline)
+        self.replace(start, end, after, whole)
+
+    def put_branch(
+        self, old: ast.If, new: Sequence[Line], statics: Sequence[ast.expr] = ()
+    ) -> None:
+        """Replace an ``if``, or put statements behind ``else`` in place of an ``elif``. What is
+        ``statics`` of its condition stays, around them.
+        """
+        node, lines = cst.ensure_type(self.file.node(old), cst.If), list(new)
+        header = getattr(getattr(node.body, "header", None), "comment", None)
+        if header is not None:
+            above = [cst.EmptyLine(comment=header), *lines[0].leading_lines]
+            lines[0] = lines[0].with_changes(leading_lines=above)
+        self.expect_comments([old], lines)
+        if statics:
+            test = conjunction([self.expression_node(part) for part in statics])
+            body = cst.IndentedBlock(lines)
+            lines = [node.with_changes(test=test, body=body, leading_lines=())]
+        first: ast.AST = old
+        while self.source.text.startswith("elif", self.source.span(first)[0]):
+            first = self.ask.parent(first) or first
+        assert isinstance(first, ast.stmt)
+        if first is not old:
+            put = cst.Else(body=cst.IndentedBlock(lines), leading_lines=node.leading_lines)
+            whole = changed(self.statement_node(first), {node: lambda _: put})
+            lines = [cst.ensure_type(whole, cst.If)]
+        self.put_statements([first], lines)
+
+    def expect_comments(self, old: Sequence[ast.stmt], new: Sequence[Line]) -> None:
+        """Decline where a comment inside of old statements is not in the new ones."""
+        start, end = self.source.span(old[0])[0], self.source.span(old[-1])[1]
+        rest = self.source.text[end:].partition(self.source.newline)[0]
+        found = re.findall("#.*", self.source.text[start:end] + rest)
+        kept = all(each in code(cst.Module(new)) for each in found)
+        self.require("no-comments", kept, "comments inside the branch would be lost")
+
+    def require_text(self, written: str, present: str) -> None:
+        """Decline where a node's text is not what stands in the file."""
+        if written != present:
+            raise Declined("the layout of the code is not followed")
+
+    def _text(self, beside: ast.AST, statements: Sequence[Line], indent: str) -> str:
+        """The text of statements at an indentation, without the last line ending, as the code
+        around ``beside`` is laid out.
+        """
+        module = self.file.part(beside).module
+        body = statements
+        head = ""
+        if indent:
+            block = cst.IndentedBlock(body=statements, indent=indent)
+            body = [cst.If(test=cst.Name("x"), body=block)]
+            head = f"if x:{module.default_newline}"
+        whole = cst.Module(
+            body=body, default_indent=module.default_indent, default_newline=module.default_newline
+        )
+        return whole.code.removeprefix(head).removesuffix(module.default_newline)
+
+    def _wrapped(self, text: str, kept: set[str]) -> str:
+        """The text with new lines that are too long broken at their brackets."""
+        found: list[str] = []
+        for line in text.split(self.source.newline):
+            found += [line] if line in kept else self._broken(line)
+        return self.source.newline.join(found)
+
+    def _broken(self, line: str) -> list[str]:
+        """A line, broken where it is too long; a comment stays behind its end."""
+        code, mark, comment = line.partition("  #")
+        parts = wrap(code, self.source.width - 2 * bool(mark), self.source.indent_unit)
+        if mark and len(line) > self.source.width and len(parts) > 1:
+            return [*parts[:-1], parts[-1] + mark + comment]
+        return [line] if mark else parts
+
+
+class Rewrite:
+    """A rewrite. A subclass in a folder of ``fixes/rewrites`` is found there.
+
+    ``kinds``: what is looked for around the finding; empty where the place itself is meant.
+    ``order``: where several serve a rule, the smaller one is asked first. ``in_strings``: whether
+    the finding may be inside of an f-string. ``trusting``: what is a tensor only decides whether
+    the change pays, not what it does.
+    """
+
+    codes: ClassVar[tuple[str, ...]]
+    message: ClassVar[str]
+    kinds: ClassVar[tuple[type[ast.AST], ...]] = ()
+    order: ClassVar[int] = 50
+    in_strings: ClassVar[bool] = False
+    trusting: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """The name of the file that it stands in."""
+        return type(self).__module__.rpartition(".")[2]
+
+    def fits(self, tree: ast.AST) -> bool:
+        """Whether a node around the finding, or the place itself, is what is rewritten."""
+        return isinstance(tree, self.kinds) if self.kinds else True
+
+    def rewrite(self, site: Site) -> None:
+        """Put new nodes in place of ``site.node``, or raise Declined."""
+        raise NotImplementedError
+
+
+def propose(rewrite: Rewrite, site: Site) -> None:
+    """Rewrite the innermost node around the finding that fits."""
+    site.message = rewrite.message
+    for tree in reversed(site.path):
+        if rewrite.fits(tree):
+            site.tree = tree
+            rewrite.rewrite(site)
+            return
+    raise Declined
+
+
+def _holds_tightly(parent: ast.AST | None, child: ast.expr) -> bool:
+    """Whether an expression stands beside an operator, a dot or a bracket."""
+    if isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Attribute)):
+        return True
+    if isinstance(parent, (ast.Await, ast.Starred, ast.IfExp)):
+        return True
+    if isinstance(parent, ast.Call):
+        return parent.func is child
+    return isinstance(parent, ast.Subscript) and parent.value is child
+
+
+def _line(node: cst.BaseExpression) -> cst.SimpleStatementLine:
+    return cst.SimpleStatementLine(body=[cst.Expr(value=node)])

@@ -1,0 +1,1 @@
+"""The rewrites, one a file, in folders by purpose; being there registers one."""

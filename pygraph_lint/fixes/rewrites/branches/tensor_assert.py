@@ -1,0 +1,78 @@
+"""Assert on a tensor, which torch.compile takes along, instead of reading it back.
+
+    assert a.max().item() <= n and b.min() >= 0  ->  assert (a.max() <= n) & (b.min() >= 0)
+    assert torch.all(a > 0) and b.any()          ->  assert torch.all(a > 0) & b.any()
+
+Always unsafe: in compiled code the failure is a RuntimeError of the device. Each operand has to be
+a tensor for certain: an assert on a bool of Python fails in every compiled call.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import libcst as cst
+
+from pygraph_lint.analysis.syntax.nodes import compared, method_name, receiver
+from pygraph_lint.fixes.engine.new_nodes import joined, operand
+from pygraph_lint.fixes.engine.site import Rewrite, Site
+from pygraph_lint.fixes.shared.conditions import PLAIN, operands
+
+
+class TensorAssert(Rewrite):
+    """PG304, and what is read inside an assert."""
+
+    codes = ("PG304", "PG201", "PG202", "PG307")
+    message = "Assert on a tensor, which compiled code takes along"
+    kinds = (ast.Assert,)
+    order = 35
+
+    def rewrite(self, site: Site) -> None:
+        node = site.tree
+        assert isinstance(node, ast.Assert)
+        parts = operands(node.test)
+        for part in parts:
+            truth = _is_truth(site, part)
+            site.require("truth", truth, "an operand is not certainly a tensor")
+        read = any(_item(inner) is not None for inner in ast.walk(node.test))
+        site.require("done", read or len(parts) > 1, "torch.compile needs none here")
+        constant = node.msg is None or isinstance(node.msg, ast.Constant)
+        site.require("message", constant, "the message is computed: the graph breaks all the same")
+        site.safe_only_if(
+            "compiled", False, "in compiled code the failure is a RuntimeError of the device"
+        )
+        truths = [_on_device(site, part) for part in parts]
+        several = joined(map(operand, truths), cst.BitAnd())
+        site.put(node.test, several if len(truths) > 1 else truths[0])
+
+
+def _is_truth(site: Site, node: ast.expr) -> bool:
+    """Whether an operand is a tensor that says true or false, perhaps one that is read back: a
+    comparison with a tensor on a side, or whether all or any are true.
+    """
+    asked = _item(node) or node
+    if method_name(asked):
+        return method_name(asked) in ("all", "any") and site.ask.is_tensor(asked)
+    left, operator, right = compared(node) or (node, None, node)
+    tensors = [_item(side) or side for side in (left, right)]
+    return isinstance(operator, PLAIN) and any(map(site.ask.is_tensor, tensors))
+
+
+def _item(node: ast.AST) -> ast.expr | None:
+    """``t`` of ``t.item()``."""
+    return receiver(node, ("item",)) if not getattr(node, "args", ()) else None
+
+
+def _on_device(site: Site, node: ast.expr) -> cst.BaseExpression:
+    """The operand with ``.item()`` taken off."""
+    found = site.expression_node(node)
+    for inner in ast.walk(node):
+        read = _item(inner)
+        if read is not None and isinstance(inner, ast.Call):
+            old, new = site.expression_node(inner), site.expression_node(read)
+            if old is found:
+                return new
+            replaced = found.deep_replace(old, new)
+            assert isinstance(replaced, cst.BaseExpression)
+            found = replaced
+    return found

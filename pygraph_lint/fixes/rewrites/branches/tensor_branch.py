@@ -1,0 +1,384 @@
+"""Select with ``torch.where`` instead of branching on a tensor.
+
+    if x.sum() > 0: x = x * 2  ->  x = torch.where(x.sum() > 0, x * 2, x)
+    if x.sum() > 0: x += y     ->  x += torch.where(x.sum() > 0, y, 0)
+
+Arms that assign names, arms that return, and ``a if t else b``. ``and / or / not`` become their
+logical functions; conditions that need no tensor's value stay Python, and messages stay outside
+compiled code. Always unsafe: both arms are computed. Arms with calls that may raise when they are
+not taken are left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import partial, reduce
+
+import libcst as cst
+
+from pygraph_lint.analysis.queries.interface import Device, Known, Type
+from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, method_name
+from pygraph_lint.fixes.engine.imports import use_torch
+from pygraph_lint.fixes.engine.new_nodes import (
+    Line,
+    assign,
+    call,
+    conjunction,
+    expression,
+    grouped,
+    operand,
+)
+from pygraph_lint.fixes.engine.proposal import Declined
+from pygraph_lint.fixes.engine.site import Rewrite, Site
+from pygraph_lint.fixes.shared.always_computable import (
+    ONE,
+    SINGLE,
+    alike,
+    is_held,
+    may_not_fit,
+    shape_of,
+)
+from pygraph_lint.fixes.shared.branch_arms import NEUTRAL, Step, steps
+from pygraph_lint.fixes.shared.compile_guards import not_compiling
+from pygraph_lint.fixes.shared.conditions import (
+    PLAIN,
+    asked_of,
+    is_within,
+    operands,
+    single_elements,
+    tested_operands,
+)
+from pygraph_lint.fixes.shared.names import changes_in_place
+
+BOTH_ARMS = (
+    "both arms are computed: dtypes, strides and aliases may differ from those of the arm taken,"
+    " and a nan in the other arm is no longer kept out of gradients"
+)
+
+
+TENSOR = Known(Type.TENSOR)
+
+
+class TensorBranch(Rewrite):
+    """PG201, PG202, PG301, PG307, PG309: an ``if``, as a statement or not, whose arms only select
+    values.
+    """
+
+    codes = ("PG201", "PG202", "PG301", "PG307", "PG309")
+    message = "Select with torch.where instead of branching on the tensor's values"
+    kinds = (ast.If, ast.IfExp)
+    order = 45
+
+    def rewrite(self, site: Site) -> None:
+        node = site.tree
+        assert isinstance(node, self.kinds)
+        if not is_within(site, node.test):
+            raise Declined("not the condition of a branch")
+        tensors = tested_operands(site, node.test)
+        statics = [part for part in operands(node.test) if part not in tensors]
+        condition = truth(site, ast.BoolOp(ast.And(), tensors))
+        site.safe_only_if("both-arms", False, BOTH_ARMS)
+        if isinstance(node, ast.IfExp):
+            _selects(site, node, condition, statics)
+        elif isinstance(node.body[-1], ast.Return):
+            _returns(site, node, condition, statics)
+        else:
+            _assigns(site, node, condition, statics)
+
+
+# -- the condition
+
+
+def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
+    """A boolean tensor of one element with the truth of ``node``."""
+    torch = use_torch(site)
+    if isinstance(node, ast.BoolOp):
+        word = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
+        return reduce(partial(call, f"{torch}.{word}"), [truth(site, each) for each in node.values])
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return call(f"{torch}.logical_not", truth(site, node.operand))
+    inner = _read(site, node)
+    if inner is not None:
+        return truth(site, inner)
+    site.require("pure", site.ask.is_pure(node), "the condition calls what is not known")
+    known = site.ask.known(node)
+    tensor, single, value = known.must_be(Type.TENSOR), known.rank == 0, site.expression_node(node)
+    if isinstance(node, ast.Compare):
+        if len(node.ops) > 1:
+            raise Declined("the comparison is chained")
+        sides = [node.left, node.comparators[0]]
+        reads = [_read(site, side) for side in sides]
+        if any(reads):
+            site.safe_only_if("compared", False, "numbers are compared in the tensor's dtype")
+            tensor, value = isinstance(node.ops[0], PLAIN), cst.ensure_type(value, cst.Comparison)
+            left, right = (
+                operand(site.expression_node(read or side))
+                for read, side in zip(reads, sides, strict=True)
+            )
+            other = value.comparisons[0].with_changes(comparator=right)
+            value = value.with_changes(left=left, comparisons=[other])
+    elif known.dtype != "bool" and method_name(node) not in _QUESTIONS:
+        value = expression("{value} != 0", value=grouped(value))
+    site.require("tensor", tensor, "the condition is not certainly a tensor")
+    # Of one element, or asking for its truth raises: without its dimensions the result has none.
+    single = single or shape_of(site, node) == SINGLE
+    return value if single else expression("{value}.reshape(())", value=grouped(value))
+
+
+def _read(site: Site, node: ast.expr) -> ast.expr | None:
+    """The tensor of ``t.item()``, ``bool(t)``, ``float(t)``."""
+    if not isinstance(node, ast.Call) or node.keywords:
+        return None
+    given = node.args
+    if method_name(node) == "item" and isinstance(node.func, ast.Attribute):
+        given = [] if given else [node.func.value]
+    elif site.ask.callee(node) not in ("builtins.bool", "builtins.float"):
+        return None
+    return given[0] if len(given) == 1 and site.ask.is_tensor(given[0]) else None
+
+
+_QUESTIONS = ("any", "all", "isnan", "isinf", "isfinite")
+
+
+# -- the arms
+
+
+def _assigns(
+    site: Site, node: ast.If, condition: cst.BaseExpression, statics: list[ast.expr]
+) -> None:
+    """Select each name that an arm assigns; what needs no tensor's value stays an ``if``."""
+    plan = steps(site, node)
+    if not any(step.name and not step.own for step in plan):
+        raise Declined("the branch selects nothing")
+    lines: list[Line] = []
+    names = {step.name for step in plan}
+    if len(plan) > 1 and not (isinstance(condition, cst.Name) and condition.value not in names):
+        if isinstance(condition, cst.Name):
+            condition = expression("{asked} != 0", asked=condition)
+        lines.append(assign(site.free("chosen"), condition))
+        condition = cst.Name(site.free("chosen"))
+    done: set[str] = set()
+    for step in plan:
+        old = _line_of(site, step.statement)
+        if step.name:
+            lines.append(_selected(site, node, condition, step, old, step.name in done))
+        else:
+            _say(site, lines, condition, old)
+        done.add(step.name)
+    site.put_branch(node, lines, statics)
+
+
+def _line_of(site: Site, statement: ast.stmt) -> cst.SimpleStatementLine:
+    """The line of a statement in an arm, which may be on that of the branch."""
+    small = site.file.node(statement)
+    assert isinstance(small, cst.BaseSmallStatement)
+    if not site.source.alone(statement):
+        return cst.SimpleStatementLine([small])
+    return cst.ensure_type(site.statement_node(statement), cst.SimpleStatementLine)
+
+
+def _say(
+    site: Site, lines: list[Line], condition: cst.BaseExpression, old: cst.SimpleStatementLine
+) -> None:
+    """Leave what an arm says, and computes for that, outside compiled code."""
+    site.safe_only_if("said", False, "compiled code no longer says this")
+    said = lines[-1] if lines else None
+    if isinstance(said, cst.If):
+        lines[-1] = said.with_deep_changes(said.body, body=[*said.body.body, old])
+        return
+    test = conjunction([not_compiling(site), condition])
+    body = cst.IndentedBlock([old.with_changes(leading_lines=())])
+    lines.append(cst.If(test=test, body=body, leading_lines=old.leading_lines))
+
+
+def _selected(
+    site: Site,
+    node: ast.If,
+    condition: cst.BaseExpression,
+    step: Step,
+    old: cst.SimpleStatementLine,
+    again: bool,
+) -> Line:
+    """What a step becomes. ``again``: an earlier one assigns its name, too."""
+    if step.own:
+        _expect_fitting(site, step.value, shape_of(site, step.value))
+        return old
+    torch, value = use_torch(site), site.expression_node(step.value)
+    if isinstance(step.statement, ast.Assign):
+        _expect_selectable(site, node, step, again)
+        rest = site.expression_node(step.target if step.other is None else step.other)
+    else:
+        _expect_update(site, node, step)
+        assert isinstance(step.statement, ast.AugAssign)
+        rest = cst.Integer(str(NEUTRAL[type(step.statement.op)]))
+    arms = (rest, value) if step.negated else (value, rest)
+    return old.with_deep_changes(old.body[0], value=call(f"{torch}.where", condition, *arms))
+
+
+def _expect_update(site: Site, node: ast.If, step: Step) -> None:
+    """What changes the value of a name can be computed in any case."""
+    kinds = _before(site, node, step), site.ask.known(step.value)
+    known = all(each.must_be(Type.TENSOR | Type.NUMBER) for each in kinds)
+    site.require("updated", known, f"{step.name} is not certainly a tensor or a number")
+    site.safe_only_if("number", kinds[0].must_be(Type.TENSOR), _NUMBER)
+    _expect_fitting(site, step.value, shape_of(site, step.value))
+    site.safe_only_if("in-place", False, f"`{step.name}` is changed in any case")
+
+
+def _before(site: Site, node: ast.If, step: Step) -> Known:
+    """What is known of what an arm changes, in front of the branch."""
+    if isinstance(step.target, ast.Subscript):
+        owner = site.ask.known(step.target.value)
+        return TENSOR if owner.must_be(Type.TENSOR) else Known(Type.NONE)
+    return site.ask.known_at(step.name, node)
+
+
+def _expect_selectable(site: Site, node: ast.If, step: Step, again: bool) -> None:
+    """Both values are tensors of one shape, which can be computed in any case."""
+    name, value = step.name, step.value
+    other, given = step.other, site.ask.known(value)
+    if other is None:
+        asked = again or name in _asked(node.test)
+        before = TENSOR if asked else _before(site, node, step)
+        if before.types == Type.ANYTHING:
+            before = TENSOR if _goes_on(site, node, step) else Known(Type.NONE)
+            site.safe_only_if("held", False, _HELD)
+        shape = SINGLE if before.rank == 0 else _shape_before(site, node, name)
+    else:
+        before = site.ask.known(other)
+        shape = shape_of(site, other)
+        _expect_fitting(site, other, shape)
+    _expect_tensors(site, before, given)
+    changes = isinstance(step.statement, ast.AugAssign)
+    related = changes or _are_related(site, value, shape, name * (other is None))
+    site.require("updates", related, _UNRELATED)
+    _expect_fitting(site, value, shape, () if again else (before.rank, given.rank))
+
+
+def _are_related(site: Site, value: ast.expr, shape: str | None, name: str = "") -> bool:
+    """Whether a value has a shape, or one element, or is computed of what has the shape, or of
+    what the name holds.
+    """
+    found = shape_of(site, value)
+    parts = {dotted(each) for each in ast.walk(value) if isinstance(each, ast.expr)}
+    return bool(alike(found, shape) or {found, shape} & {SINGLE, ONE} or parts & {shape, name})
+
+
+def _expect_fitting(
+    site: Site, value: ast.expr, shape: str | None, ranks: tuple[int | None, ...] = ()
+) -> None:
+    """An arm can be computed in any case, and has a shape, for all that the text shows."""
+    found, changed_later = shape_of(site, value), _changed_behind(site, value)
+    known = {each for each in ranks if each}
+    calm = None not in (found, shape) and len(known) < 2 and not changed_later
+    site.require("calm", calm, "an arm may raise when it is not taken, or have another shape")
+    if not alike(found, shape) and {found, shape} & {SINGLE, ONE}:
+        site.safe_only_if("shape", False, "the result always has the larger one of two shapes")
+    elif not alike(found, shape):
+        site.safe_only_if("fits", False, _FITS)
+    if may_not_fit(site, value):
+        site.safe_only_if("fits", False, _FITS)
+
+
+def _changed_behind(site: Site, value: ast.expr) -> bool:
+    """Whether what a value is computed of, and its gradient may need, is changed in place behind
+    the branch.
+    """
+    behind = [inner for each in site.behind(site.statement) for inner in ast.walk(each)]
+    names = {each.id for each in ast.walk(value) if isinstance(each, ast.Name)}
+    inside = [each for each in ast.walk(site.statement) if isinstance(each, ast.Name)]
+    names -= {each.id for each in inside if isinstance(each.ctx, ast.Store)}
+    return any(changes_in_place(each, name) for each in behind for name in names)
+
+
+_UNRELATED = "nothing shows that the arms are of one shape"
+_HELD = "values of which nothing is known must be tensors"
+_NUMBER = "what was a number is a tensor"
+_FITS = "nothing proves that both arms can always be computed, and are of one shape"
+
+
+def _goes_on(site: Site, node: ast.If, step: Step) -> bool:
+    """Whether a name holds something, and, where its new value is True or False, the result of a
+    comparison.
+    """
+    if _is_truth(step.value):
+        values = [each.value for each in site.ask.definitions.reaching_at(step.name, node)]
+        return all(isinstance(each, ast.Compare) or _is_truth(each) for each in values)
+    read = any(isinstance(it, ast.Name) and it.id == step.name for it in ast.walk(step.value))
+    return is_held(site, step.name, node) and (read or site.ask.is_tensor(step.value))
+
+
+def _asked(test: ast.expr) -> set[str]:
+    """The names that a condition asks what only tensors can be asked."""
+    calls = (asked_of(node) for node in ast.walk(test) if isinstance(node, ast.Call))
+    return {node.id for node in calls if isinstance(node, ast.Name)}
+
+
+def _is_truth(value: ast.expr | None) -> bool:
+    return is_constant(value, True) or is_constant(value, False)
+
+
+def _expect_tensors(site: Site, *kinds: Known) -> None:
+    """Two values are tensors; one of them may be a number, which becomes a tensor."""
+    tensors = any(each.must_be(Type.TENSOR) for each in kinds)
+    unknown = [each for each in kinds if not each.must_be(Type.TENSOR | Type.NUMBER)]
+    guessed = all(each.types == Type.ANYTHING or "passed to" in each.evidence for each in unknown)
+    site.require("tensors", tensors and guessed, "not both values are known to be tensors")
+    apart = any(each.device is Device.HOST and each.rank != 0 for each in kinds)
+    site.require("moved", not apart, "an arm has a tensor of the host, which is not selected there")
+    site.safe_only_if("number", not any(each.must_be(Type.NUMBER) for each in kinds), _NUMBER)
+    site.safe_only_if("held", not unknown, _HELD)
+
+
+def _shape_before(site: Site, node: ast.If, name: str) -> str | None:
+    """The shape of what a name holds in front of the branch."""
+    found = site.ask.definitions.reaching_at(name, node)
+    value = found[0].value if len(found) == 1 else None
+    if value is not None and site.ask.same_value(value, node):
+        return shape_of(site, value) or name
+    return ONE if name in single_elements(node.test) else name
+
+
+def _returns(
+    site: Site, node: ast.If, condition: cst.BaseExpression, statics: list[ast.expr]
+) -> None:
+    """Select what is returned."""
+    last = node.orelse or site.behind(node)[:1]
+    found = [*node.body, *last]
+    values = [each.value for each in found if isinstance(each, ast.Return) and each.value]
+    single = len(node.body) == 1 and len(found) == len(values) == 2 and not statics
+    site.require("single-return", single, "the branch does more than return one value")
+    then, otherwise = values
+    value = _either(site, condition, then, otherwise)
+    line = cst.SimpleStatementLine([cst.Return(value)])
+    if node.orelse:
+        site.put_branch(node, [line])
+    else:
+        site.expect_comments([node, last[0]], [line])
+        site.put_statements([node, last[0]], [line])
+
+
+def _selects(
+    site: Site, node: ast.IfExp, condition: cst.BaseExpression, statics: list[ast.expr]
+) -> None:
+    """Select the value of a conditional expression."""
+    value = _either(site, condition, node.body, node.orelse)
+    if statics:
+        test = conjunction([site.expression_node(part) for part in statics])
+        value = grouped(cst.IfExp(test, value, site.expression_node(node.orelse)))
+    site.put(node, value)
+
+
+def _either(
+    site: Site, condition: cst.BaseExpression, then: ast.expr, otherwise: ast.expr
+) -> cst.BaseExpression:
+    """``torch.where`` of two values."""
+    one, other = site.ask.known(then), site.ask.known(otherwise)
+    _expect_tensors(site, one, other)
+    one_way = _are_related(site, then, shape_of(site, otherwise))
+    related = one_way or _are_related(site, otherwise, shape_of(site, then))
+    site.require("updates", related, _UNRELATED)
+    _expect_fitting(site, then, shape_of(site, otherwise), (one.rank, other.rank))
+    _expect_fitting(site, otherwise, shape_of(site, then))
+    nodes = [site.expression_node(value) for value in (then, otherwise)]
+    return call(f"{use_torch(site)}.where", condition, *nodes)

@@ -1,0 +1,55 @@
+"""Ask for gradients only outside compiled code.
+
+    x.requires_grad = True  ->  if not torch.compiler.is_compiling(): x.requires_grad = True
+
+Always unsafe: compiled code no longer records gradients for that tensor.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.fixes.engine.site import Rewrite, Site
+from pygraph_lint.fixes.shared.compile_guards import guard
+
+
+class GuardEffect(Rewrite):
+    """PG508: ``requires_grad = True``, ``requires_grad_()``."""
+
+    codes = ("PG508",)
+    message = "Ask for gradients only when not compiling"
+    order = 80
+    in_strings = True
+
+    def rewrite(self, site: Site) -> None:
+        statement = site.statement
+        site.require("statement", _asks(statement), "the call is part of a larger expression")
+        computed = any(map(_computes_gradient, site.ask.nodes))
+        site.require(
+            "kept-out", not computed, "the file also asks for gradients, which would then raise"
+        )
+        guard(site, statement, _asks, "compiled code no longer records gradients for this tensor")
+
+
+# Names with a "grad" that only say whether gradients are recorded; others may end like these.
+_SWITCHES = ("requires_grad", "requires_grad_", "no_grad", "enable_grad")
+
+
+def _computes_gradient(node: ast.AST) -> bool:
+    """Whether a node names what computes a gradient or reads one, here or in another file."""
+    name = getattr(node, "attr", None) or getattr(node, "id", None) or getattr(node, "name", None)
+    if not isinstance(name, str) or "checkpoint" in name:
+        return False
+    told = name.endswith((*_SWITCHES, "grad_enabled", "grad_checkpointing"))
+    return not told and ("grad" in name or name in ("backward", "jacobian", "hessian", "vjp"))
+
+
+def _asks(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Assign):
+        target = statement.targets[0]
+        single = len(statement.targets) == 1 and isinstance(statement.value, ast.Constant)
+        return single and isinstance(target, ast.Attribute) and target.attr == "requires_grad"
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return False
+    called = statement.value.func
+    return isinstance(called, ast.Attribute) and called.attr == "requires_grad_"

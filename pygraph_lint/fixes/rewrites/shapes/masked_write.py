@@ -1,0 +1,167 @@
+"""Compute for all elements and select, where a mask selects what is computed and written.
+
+    x[mask] = y[mask].sin() / y[mask]
+    ->  x.copy_(torch.where(mask, y.sin() / torch.where(mask, y, 1), x))
+
+Always unsafe: it is computed for all elements. A tensor that nothing else holds gets a new value
+instead of being written to.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+import libcst as cst
+
+from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.syntax.nodes import dotted
+from pygraph_lint.fixes.engine.imports import use_torch
+from pygraph_lint.fixes.engine.new_nodes import Line, assign, call, expression, operand
+from pygraph_lint.fixes.engine.proposal import Declined
+from pygraph_lint.fixes.engine.site import Rewrite, Site
+from pygraph_lint.fixes.shared.masked_expressions import (
+    everywhere,
+    index_of,
+    is_elementwise,
+    is_mask,
+    masked_reads,
+    widened,
+)
+from pygraph_lint.fixes.shared.names import all_nodes, changes_in_place
+
+_OPERATORS: dict[type[ast.operator], Callable[[], cst.BaseBinaryOp]] = {
+    ast.Add: cst.Add,
+    ast.Sub: cst.Subtract,
+    ast.Mult: cst.Multiply,
+    ast.Div: cst.Divide,
+}
+
+
+class MaskedWrite(Rewrite):
+    """PG402, PG406: ``x[mask] = f(y[mask])``, ``x[mask] += 1``."""
+
+    codes = ("PG402", "PG406")
+    message = "Compute for all elements, and select with torch.where"
+    kinds = (ast.Assign, ast.AugAssign)
+    order = 40
+
+    def rewrite(self, site: Site) -> None:
+        node = site.tree
+        assert isinstance(node, (ast.Assign, ast.AugAssign))
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        single = not isinstance(node, ast.Assign) or len(node.targets) == 1
+        if not isinstance(target, ast.Subscript) or not single:
+            raise Declined
+        mask, written = index_of(target), target.value
+        added = isinstance(node, ast.AugAssign)
+        if not masked_reads(node.value, mask) and not added:
+            raise Declined
+        site.require("mask", is_mask(site, mask), "the index is not certainly a mask")
+        pure = site.ask.is_pure(mask) and site.ask.is_pure(written)
+        site.require("pure", pure, "the mask or the tensor is computed by what may have an effect")
+        alone = is_elementwise(site, node.value, mask)
+        operator = _OPERATORS.get(type(node.op)) if isinstance(node, ast.AugAssign) else None
+        plain = alone and (operator is not None or not added)
+        site.require("elementwise", plain, "what is written is not computed element by element")
+        kept = _is_kept(site, node, written, mask) or _changes_later(site, node, mask)
+        site.require("unsaved", not kept, "gradients need the tensor as it was before the write")
+        site.safe_only_if(
+            "everywhere",
+            False,
+            "it is computed for all elements: rounding and zero gradients may differ (also nan)",
+        )
+        lines, selected = _selection(site, mask, written)
+        value = everywhere(site, node.value, mask, selected)
+        old = site.expression_node(written)
+        if operator is not None:
+            right = value if isinstance(value, cst.UnaryOperation) else operand(value)
+            value = cst.BinaryOperation(operand(old), operator(), right)
+        chosen = call(f"{use_torch(site)}.where", selected, value, old)
+        site.put_statements([node], [*lines, _written(site, written, old, chosen)])
+
+
+def _is_kept(
+    site: Site, node: ast.Assign | ast.AugAssign, written: ast.expr, mask: ast.expr
+) -> bool:
+    """Whether a tensor that is written in place is itself worked on by what is not linear: autograd
+    then keeps it, and refuses it when it has changed.
+    """
+    if isinstance(written, ast.Name) and site.ask.is_unaliased(written):
+        return False
+    reads = masked_reads(node.value, mask)
+    own = any(ast.dump(each.value) == ast.dump(written).replace("Store", "Load") for each in reads)
+    number = site.ask.known(node.value).must_be(Type.NUMBER)
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Mult, ast.Div)) and not number:
+        return True
+    linear = (ast.Add, ast.Sub)
+    return own and any(
+        isinstance(each, ast.Call)
+        or (isinstance(each, ast.BinOp) and not isinstance(each.op, linear))
+        for each in ast.walk(node.value)
+    )
+
+
+def _changes_later(site: Site, node: ast.Assign | ast.AugAssign, mask: ast.expr) -> bool:
+    """Whether what is read, or the mask, is changed in place somewhere else: autograd keeps it as
+    it is, where it kept copies of what the mask selects.
+    """
+    read = [each.value for each in masked_reads(node.value, mask)]
+    names = {dotted(each) for each in (*read, mask)} - {None}
+    own = set(ast.walk(node))
+    return any(
+        changes_in_place(each, name or "")
+        for name in names
+        for each in all_nodes(site.function or site.source.tree)
+        if each not in own
+    )
+
+
+def _selection(
+    site: Site, mask: ast.expr, written: ast.expr
+) -> tuple[list[Line], cst.BaseExpression]:
+    """The mask in the shape of what is written to, and the statements that it needs."""
+    like = site.ask.shaped_like(mask)
+    same = like is not None and like == site.ask.shaped_like(written)
+    if same or _has_the_rank_of(site, mask, written):
+        return [], site.expression_node(mask)
+    lines: list[Line] = []
+    name = mask.id if isinstance(mask, ast.Name) else site.free("selected")
+    if not isinstance(mask, ast.Name):
+        lines.append(assign(name, site.expression_node(mask)))
+    return lines, widened(name, ast.unparse(written))
+
+
+def _has_the_rank_of(site: Site, mask: ast.expr, written: ast.expr) -> bool:
+    """Whether a mask has as many dimensions as what it selects from: it was compared with that,
+    which gives no fewer, and a mask with more cannot be an index.
+    """
+    rank = site.ask.known(written).rank
+    if rank is not None and rank == site.ask.known(mask).rank:
+        return True
+    compared = site.ask.only_value(mask) if isinstance(mask, ast.Name) else mask
+    name = ast.unparse(written)
+    return any(
+        ast.unparse(side) == name and site.ask.same_value(side, written)
+        for part in _joined(compared)
+        for side in (part.left, *part.comparators)
+    )
+
+
+def _joined(condition: ast.expr | None) -> list[ast.Compare]:
+    """The comparisons that a mask is joined of by ``&``, ``|`` and ``~``."""
+    if isinstance(condition, ast.BinOp):
+        return [*_joined(condition.left), *_joined(condition.right)]
+    if isinstance(condition, ast.UnaryOp):
+        return _joined(condition.operand)
+    return [condition] if isinstance(condition, ast.Compare) else []
+
+
+def _written(
+    site: Site, written: ast.expr, old: cst.BaseExpression, chosen: cst.BaseExpression
+) -> Line:
+    """``x = chosen``, or ``x.copy_(chosen)`` where others may hold the tensor."""
+    if isinstance(written, ast.Name) and site.ask.is_unaliased(written):
+        return assign(written.id, chosen)
+    copied = expression("{x}.copy_({value})", x=operand(old), value=chosen)
+    return cst.SimpleStatementLine([cst.Expr(copied)])

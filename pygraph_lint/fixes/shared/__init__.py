@@ -1,0 +1,1 @@
+"""Questions that several rewrites ask, and steps that several make."""

@@ -1,0 +1,194 @@
+"""Expressions that can be computed in any case: they change nothing and do not raise for shapes."""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.analysis.control_flow.statement_graph import defaults
+from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.syntax.nodes import is_constant, method_name
+from pygraph_lint.fixes.engine.site import Site
+from pygraph_lint.fixes.shared.conditions import single_elements
+from pygraph_lint.fixes.shared.tensor_factories import literal_number
+
+# One result for each element, whatever the shape; or a result of one element.
+_ELEMENTWISE = frozenset(
+    (
+        *("abs", "neg", "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "sign", "round"),
+        *("floor", "ceil", "sin", "cos", "tanh", "sigmoid", "relu", "gelu", "silu", "clamp"),
+        *("clip", "clamp_min", "clamp_max", "clone", "detach", "float", "half", "double"),
+        *("bfloat16", "contiguous", "square", "reciprocal", "nan_to_num", "isnan", "isinf"),
+        *("isfinite", "logical_not", "softplus", "leaky_relu", "elu", "zeros_like", "ones_like"),
+        *("full_like", "masked_fill", "add", "sub", "mul", "div", "true_divide", "where"),
+        *("maximum", "minimum", "pow", "eq", "ne", "lt", "le", "gt", "ge", "logical_and"),
+        *("logical_or", "softmax", "log_softmax", "normalize", "to", "type_as"),
+    )
+)
+_REDUCING = frozenset(("sum", "mean", "any", "all", "norm", "std", "var", "amax", "amin"))
+# These have no result where there is no element, or for a dtype of whole numbers.
+_PARTIAL = frozenset(("max", "min", "amax", "amin", "finfo"))
+_LIMITS = ("torch.finfo", "torch.iinfo")
+_SIZED = frozenset(("zeros", "ones", "full", "new_zeros", "new_ones", "new_full"))
+# These raise for a number that the dtype cannot hold.
+_LIMITED = frozenset(("clamp", "clip", "clamp_min", "clamp_max", "masked_fill", "full_like"))
+_HALF_MAX = 65504
+#: The shape of a number, or of a tensor without dimensions.
+SINGLE = ""
+#: That of a tensor of one element, whatever its dimensions.
+ONE = "1"
+#: That of what is computed of tensors of shapes that nothing proves to be one.
+SOME = "?"
+
+
+def shape_of(site: Site, node: ast.expr) -> str | None:
+    """A name whose shape an expression surely has, SINGLE or ONE for one element, None where
+    nothing is known, or where computing it may raise or change something.
+    """
+    if isinstance(node, ast.Constant):
+        return SINGLE if isinstance(node.value, (int, float)) else None
+    if isinstance(node, ast.UnaryOp):
+        return shape_of(site, node.operand)
+    if isinstance(node, ast.BinOp):
+        return _joint(site, [node.left, node.right]) if _is_calm(site, node) else None
+    if isinstance(node, ast.Compare):
+        return _joint(site, [node.left, *node.comparators])
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return _held(site, node)
+    if isinstance(node, ast.Call):
+        return _called(site, node)
+    return None
+
+
+_PLAIN = (ast.Add, ast.Sub, ast.Mult, ast.BitAnd, ast.BitOr)
+
+
+def _is_calm(site: Site, node: ast.BinOp) -> bool:
+    """Whether an operator raises for no value: numbers, and whole numbers in tensors, are not
+    divided by zero.
+    """
+    if isinstance(node.op, _PLAIN) or literal_number(node.right):
+        return not isinstance(node.op, ast.MatMult)
+    tensor = site.ask.is_tensor(node) or method_name(node.right) in _REDUCING
+    return tensor and isinstance(node.op, (ast.Div, ast.Pow))
+
+
+def _joint(site: Site, parts: list[ast.expr]) -> str | None:
+    """The shape of what is computed of parts element by element."""
+    found = {shape_of(site, part) for part in parts}
+    if None in found:
+        return None
+    found -= {SINGLE}
+    return SINGLE if not found else found.pop() if len(found) == 1 else SOME
+
+
+def alike(one: str | None, other: str | None) -> bool:
+    """Whether one value can be selected from two of these shapes without raising."""
+    same = one == other and one != SOME
+    return one is not None and (same or {one, other} == {SINGLE, ONE})
+
+
+def may_not_fit(site: Site, node: ast.expr) -> bool:
+    """Whether an expression of a known shape has parts of shapes that nobody proves to fit, or asks
+    for an extreme element, which an empty tensor has not, or for the limits of a floating dtype.
+    """
+    inner = [each for each in ast.walk(node) if isinstance(each, ast.expr)]
+    return any(shape_of(site, each) == SOME or method_name(each) in _PARTIAL for each in inner)
+
+
+def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:
+    known = site.ask.known(node)
+    limit = isinstance(node, ast.Attribute) and site.ask.callee(node.value) in _LIMITS
+    if limit or known.must_be(Type.NUMBER) or known.rank == 0:
+        return SINGLE
+    guessed = known.types == Type.ANYTHING or "passed to" in known.evidence
+    if known.may_be(Type.NONE) and not guessed:
+        return None
+    if isinstance(node, ast.Attribute):
+        return ast.unparse(node) if known.may_be(Type.TENSOR) else None
+    unbound = site.ask.may_be_unbound(node.id, node)
+    if unbound or not (known.must_be(Type.TENSOR) or is_held(site, node.id, node)):
+        return None
+    value = site.ask.only_value(node)
+    if value is not None and not isinstance(value, ast.Name) and site.ask.same_value(value, node):
+        found = shape_of(site, value)
+        if found is not None:
+            return found
+    return ONE if _is_asked(site, node) else node.id
+
+
+def is_held(site: Site, name: str, at: ast.AST) -> bool:
+    """Whether a name holds something at a place, for all that the text shows: it is bound, and to
+    no None.
+    """
+    found = site.ask.definitions.reaching_at(name, at)
+    left_out = defaults(site.function).get(name) if site.function is not None else None
+    given = any(isinstance(each.node, ast.arg) for each in found)
+    values = [*(each.value for each in found), left_out if given else None]
+    none = any(value is not None and is_constant(value, None) for value in values)
+    return not none and not site.ask.may_be_unbound(name, at)
+
+
+def _is_asked(site: Site, name: ast.Name) -> bool:
+    """Whether the condition of the branch asks for the truth of what a name holds."""
+    test = getattr(site.tree, "test", None)
+    if not isinstance(test, ast.expr) or name.id not in single_elements(test):
+        return False
+    there = site.ask.definitions.reaching_at(name.id, test)
+    return set(site.ask.definitions.reaching(name)) == set(there)
+
+
+def _called(site: Site, node: ast.Call) -> str | None:
+    name = site.ask.callee(node)
+    if name is None:
+        if not isinstance(node.func, ast.Attribute):
+            return None
+        parts, last = [node.func.value, *node.args], node.func.attr
+        if not _may_be_method(site, node.func.value, parts[1:]):
+            return None
+    elif name.startswith("torch.") and name.count(".") <= 3:
+        parts, last = list(node.args), name.rpartition(".")[2]
+    else:
+        return None
+    first = node.args[0] if node.args else None
+    if name in ("torch.tensor", "torch.as_tensor", "torch.scalar_tensor"):
+        return SINGLE if first is not None and literal_number(first) is not None else None
+    given = [item for item in node.keywords if not _is_kind(site, item.value)]
+    if last in _SIZED and first is not None and not given:
+        return SINGLE if ast.unparse(first) in ("()", "[]") else None
+    if last == "reshape" and first is not None and ast.unparse(first) == "()":
+        return SINGLE if shape_of(site, parts[0]) is not None else None
+    values = [item.value for item in given if item.arg in _OPERANDS]
+    if len(values) != len(given) or not parts:
+        return None
+    pair = len(parts) == 2 and all(map(site.ask.is_tensor, parts))
+    parts = [each for each in (*parts, *values) if not _is_kind(site, each)]
+    found = _joint(site, parts)
+    if last in _REDUCING and found is not None:
+        return SINGLE if len(parts) == 1 else SOME
+    if last in ("max", "min") and found is not None:
+        return SINGLE if len(parts) == 1 else found if pair else None
+    small = last not in _LIMITED or all(map(_is_small, parts[1:]))
+    return found if last in _ELEMENTWISE and small else None
+
+
+_OPERANDS = frozenset(
+    ("min", "max", "other", "alpha", "nan", "posinf", "neginf", "dim", "keepdim", "eps", "p")
+)
+
+
+def _may_be_method(site: Site, owner: ast.expr, given: list[ast.expr]) -> bool:
+    """Whether a call is of a tensor's method: layers have methods of the same names."""
+    numbers = all(shape_of(site, each) == SINGLE for each in given)
+    plain = isinstance(owner, ast.Name) and owner.id not in ("self", "cls")
+    return site.ask.is_tensor(owner) or (plain and numbers)
+
+
+def _is_kind(site: Site, node: ast.expr) -> bool:
+    """Whether an argument says of which dtype a result is, or where."""
+    return site.ask.known(node).must_be(Type.DTYPE | Type.DEVICE)
+
+
+def _is_small(node: ast.expr) -> bool:
+    """Whether an argument is no number that some floating dtype cannot hold."""
+    number = literal_number(node)
+    return number is None or abs(number) <= _HALF_MAX

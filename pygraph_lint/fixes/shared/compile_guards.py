@@ -1,0 +1,132 @@
+"""Put statements behind ``if not torch.compiler.is_compiling():``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+import libcst as cst
+
+from pygraph_lint.fixes.engine.imports import add_torch, use_torch
+from pygraph_lint.fixes.engine.new_nodes import Line, expression, operand
+from pygraph_lint.fixes.engine.proposal import Declined
+from pygraph_lint.fixes.engine.site import Site
+
+# Rules of tensors' values: who has a tensor has torch, as has who runs a region.
+_OF_VALUES = ("PG2", "PG3", "PG4")
+
+
+def guard(site: Site, statement: ast.stmt, like: Callable[[ast.stmt], bool], reason: str) -> None:
+    """Put a statement behind the guard, unsafe because of ``reason``, with those right behind it
+    that are ``like`` it.
+
+    An ``if`` that holds nothing else gets the guard as its first condition.
+    """
+    inside = site.function is not None
+    site.require("in-function", inside, "the code runs when the module is imported")
+    site.expect_compiler()
+    site.require("alone", site.source.alone(statement), "the line holds more than this statement")
+    site.require(
+        "nothing-else", _only_gives(statement), "what it is given is computed by what has an effect"
+    )
+    site.safe_only_if("guard", False, reason)
+    parent = site.ask.parent(statement)
+    alone = isinstance(parent, ast.If) and parent.body == [statement] and not parent.orelse
+    if isinstance(parent, ast.If) and alone and not _may_change_something(parent.test):
+        guard_condition(site, parent)
+        return
+    together = [statement]
+    for other in site.behind(statement):
+        if not (like(other) and site.source.alone(other) and _only_gives(other)):
+            break
+        together.append(other)
+    first, *rest = [site.statement_node(each) for each in together]
+    first = first.with_changes(leading_lines=())
+    body: list[Line] = [first, *rest]
+    test = not_compiling(site)
+    site.put_statements(together, [cst.If(test=test, body=cst.IndentedBlock(body=body))])
+
+
+def guard_condition(site: Site, node: ast.If) -> None:
+    """Make the guard the first operand of a condition."""
+    lost = changes_something(node.test)
+    site.require("only-asks", not lost, "the condition has an effect")
+    test = node.test
+    joined = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+    first = test.values[0] if isinstance(test, ast.BoolOp) and joined else test
+    old = site.expression_node(first)
+    loose = isinstance(old, (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr))
+    right = operand(old) if loose else old
+    both = cst.BooleanOperation(left=not_compiling(site), operator=cst.And(), right=right)
+    site.put(first, both, bare=True)
+
+
+_CHANGING = frozenset(
+    (
+        *("append", "extend", "insert", "remove", "pop", "popleft", "popitem", "clear", "sort"),
+        *("reverse", "update", "setdefault", "add", "discard", "write", "send", "step"),
+    )
+)
+
+
+def changes_something(node: ast.AST) -> bool:
+    """Whether evaluating this visibly binds a name or changes an object."""
+    for inner in ast.walk(node):
+        if isinstance(inner, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
+            return True
+        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
+            name = inner.func.attr
+            if name in _CHANGING or (name.endswith("_") and not name.endswith("__")):
+                return True
+        if isinstance(inner, ast.Call) and ast.unparse(inner.func) == "next":
+            return True
+    return False
+
+
+def _only_gives(statement: ast.stmt) -> bool:
+    """Whether a statement changes nothing but by the call that it is."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        parts = [*statement.value.args, *statement.value.keywords]
+        return not any(changes_something(part) for part in parts)
+    return not changes_something(statement)
+
+
+def _may_change_something(test: ast.expr) -> bool:
+    """The same, where methods of ``self`` are not trusted, either."""
+    return changes_something(test) or any(
+        isinstance(inner, ast.Call) and ast.unparse(inner.func).startswith(("self.", "cls."))
+        for inner in ast.walk(test)
+    )
+
+
+def not_compiling(site: Site) -> cst.BaseExpression:
+    """The question whether code runs outside the compiler, as the file can ask it."""
+    try:
+        return expression(f"not {use_torch(site)}.compiler.is_compiling()")
+    except Declined:
+        if site.finding.region is not None or site.finding.code.startswith(_OF_VALUES):
+            return expression(f"not {add_torch(site)}.compiler.is_compiling()")
+        raise
+
+
+_LOG_METHODS = frozenset(
+    (
+        *("debug", "info", "warning", "warn", "error", "critical", "exception", "log"),
+        *("warning_once", "info_once", "warning_advice"),
+    )
+)
+
+
+def says(site: Site, statement: ast.stmt, logs: bool) -> bool:
+    """Whether a statement is a call of print, a logger or warnings, and nothing else. ``logs``: the
+    analysis says that its method logs.
+    """
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call):
+        return False
+    name = site.ask.callee(call) or ""
+    if name.startswith(("logging.", "warnings.")):
+        return True
+    if isinstance(call.func, ast.Name):
+        return name in ("builtins.print", "pprint.pprint")
+    return isinstance(call.func, ast.Attribute) and (logs or call.func.attr in _LOG_METHODS)

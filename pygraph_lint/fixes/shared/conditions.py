@@ -1,0 +1,94 @@
+"""Conditions: which operands read a tensor's value, and whether they are tensors."""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.analysis.syntax.nodes import method_name
+from pygraph_lint.fixes.engine.site import Site
+
+_REDUCING = frozenset(("any", "all", "item", "sum", "max", "min", "mean"))
+PLAIN = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+_ASKING = frozenset(("isfinite", "isnan", "isinf"))
+_SYNCHRONOUS = frozenset(("item", "tolist", "cpu", "numpy"))
+
+
+def operands(test: ast.expr) -> list[ast.expr]:
+    """The operands of an ``and``, or the test alone."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return test.values
+    return [test]
+
+
+def is_elif(site: Site, node: ast.If) -> bool:
+    """Whether a branch is written as ``elif``."""
+    return site.source.text.startswith("elif", site.source.span(node)[0])
+
+
+def is_within(site: Site, test: ast.expr) -> bool:
+    """Whether the finding is inside a condition."""
+    start, end = site.source.span(test)
+    return start <= site.source.at(site.finding.location) < end
+
+
+def tested_operands(site: Site, test: ast.expr) -> list[ast.expr]:
+    """The operands of an ``and`` that need a tensor's value: where the finding is, what is
+    a tensor or reduces one.
+    """
+    place = site.source.at(site.finding.location)
+    found = []
+    for part in operands(test):
+        start, end = site.source.with_parentheses(part, site.ask.parent(test) or test)
+        if start <= place < end or _reads(part) or site.ask.is_tensor(part):
+            found.append(part)
+    return found
+
+
+def _reads(node: ast.expr) -> bool:
+    """Whether an operand visibly reads a tensor: it reduces one."""
+    return any(method_name(inner) in _REDUCING for inner in ast.walk(node))
+
+
+def single_elements(test: ast.expr) -> set[str]:
+    """The names that have one element each where a condition holds or not: asking for the truth of
+    what is computed of them element by element raises otherwise.
+    """
+    found: set[str] = set()
+    stack: list[ast.expr] = [test]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.BoolOp):
+            stack += node.values
+        elif isinstance(node, ast.UnaryOp):
+            stack.append(node.operand)
+        elif isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
+            stack += [node.left, node.right]
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], PLAIN):
+            stack += [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and (asked := asked_of(node)) is not None:
+            stack.append(asked)
+    return found
+
+
+def asked_of(call: ast.Call) -> ast.expr | None:
+    """``x`` of ``torch.isfinite(x)`` or ``x.isfinite()``, which only tensors can be asked."""
+    function = call.func
+    if not isinstance(function, ast.Attribute) or function.attr not in _ASKING:
+        return None
+    if ast.unparse(function.value) == "torch":
+        return call.args[0] if len(call.args) == 1 else None
+    return function.value if not call.args else None
+
+
+def is_truth(site: Site, node: ast.expr) -> bool:
+    """Whether an operand is a tensor on every run that says true or false: one comparison, or a
+    reduction by any or all, that the host need not wait for.
+    """
+    attributes = (part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute))
+    if not _SYNCHRONOUS.isdisjoint(attributes) or not site.ask.is_tensor(node):
+        return False
+    if isinstance(node, ast.Compare):
+        return len(node.ops) == 1 and isinstance(node.ops[0], PLAIN)
+    return method_name(node) in ("any", "all")

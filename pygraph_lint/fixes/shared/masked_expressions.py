@@ -1,0 +1,172 @@
+"""Expressions of what a mask selects, ``f(y[mask])``, written for all elements, ``f(y)``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+import libcst as cst
+
+from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.syntax.nodes import is_constant, method_name
+from pygraph_lint.fixes.engine.imports import use_torch
+from pygraph_lint.fixes.engine.new_nodes import Change, call, changed, expression, operand
+from pygraph_lint.fixes.engine.site import Site
+
+# One result for each element; none of these raises for a value.
+_FUNCTIONS = frozenset(
+    (
+        *("abs", "neg", "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "sign", "round", "floor"),
+        *("ceil", "sin", "cos", "tan", "tanh", "sinh", "cosh", "atan", "sigmoid", "relu", "square"),
+        *("reciprocal", "nan_to_num", "clamp", "clip", "clamp_min", "clamp_max", "log2", "log10"),
+        *("erf", "softplus", "logical_not", "detach", "clone", "asin", "acos", "arcsin", "arccos"),
+        *("sub", "add", "mul", "div", "maximum", "minimum", "atan2", "float", "pow"),
+    )
+)
+# Not defined, or of infinite slope, for some values.
+_PARTIAL = frozenset(("log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal"))
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+
+
+def masked_reads(node: ast.AST, mask: ast.expr) -> list[ast.Subscript]:
+    """The reads ``y[mask]`` in an expression."""
+    wanted = ast.dump(mask)
+    return [
+        each
+        for each in ast.walk(node)
+        if isinstance(each, ast.Subscript) and ast.dump(index_of(each)) == wanted
+    ]
+
+
+def index_of(node: ast.Subscript) -> ast.expr:
+    """The index, without full slices behind it: ``mask`` of ``x[mask, :]``."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
+    if len(parts) > 1 and all(map(_is_full, parts[1:])):
+        return parts[0]
+    return node.slice
+
+
+def _is_full(node: ast.expr) -> bool:
+    full = ast.unparse(node) == ":" if isinstance(node, ast.Slice) else False
+    return full or is_constant(node, Ellipsis)
+
+
+def is_mask(site: Site, mask: ast.expr) -> bool:
+    """Whether an index is a tensor of truth values: the finding itself says so of a plain one."""
+    if isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert):
+        return is_mask(site, mask.operand)
+    known = site.ask.known(mask)
+    if known.dtype == "bool" or method_name(mask) == "bool":
+        return True
+    return not known.dtype and isinstance(mask, (ast.Name, ast.Compare))
+
+
+def is_elementwise(site: Site, node: ast.expr, mask: ast.expr) -> bool:
+    """Whether an expression is worked out of ``y[mask]`` and numbers, element by element, so that
+    it can be computed for the elements that are not selected, too.
+    """
+    if isinstance(node, ast.Subscript) and ast.dump(index_of(node)) == ast.dump(mask):
+        return site.ask.is_pure(node.value)
+    if isinstance(node, ast.UnaryOp):
+        return is_elementwise(site, node.operand, mask)
+    if isinstance(node, ast.BinOp):
+        power = isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant)
+        sides = (node.left, node.right)
+        plain = isinstance(node.op, _OPERATORS) or power
+        return plain and all(is_elementwise(site, side, mask) for side in sides)
+    if isinstance(node, ast.Call):
+        return _is_elementwise_call(site, node, mask)
+    if not masked_reads(node, mask):
+        return _is_number(site, node)
+    return False
+
+
+def _is_elementwise_call(site: Site, node: ast.Call, mask: ast.expr) -> bool:
+    parts = [*node.args, *(item.value for item in node.keywords if item.arg in ("min", "max"))]
+    name = site.ask.callee(node)
+    if name is None and isinstance(node.func, ast.Attribute):
+        parts, last = [node.func.value, *parts], node.func.attr
+    else:
+        last = (name or "").rpartition(".")[2] if (name or "").startswith("torch.") else ""
+    if last not in _FUNCTIONS or len(node.args) + len(node.keywords) > 2:
+        return not masked_reads(node, mask) and _is_number(site, node)
+    return all(is_elementwise(site, part, mask) for part in parts)
+
+
+def _is_number(site: Site, node: ast.expr) -> bool:
+    """Whether an expression is one number for certain, the None of a bound left out, or a
+    parameter, whose shape cannot be that of what a mask selects.
+    """
+    if isinstance(node, ast.Constant):
+        return node.value is None or isinstance(node.value, (int, float))
+    if _is_parameter(node):
+        return True
+    known = site.ask.known(node)
+    single = known.must_be(Type.NUMBER) or (known.must_be(Type.TENSOR) and known.rank == 0)
+    named = (site.ask.qualified(node) or "").startswith(("math.", "numpy.", "torch."))
+    return single or named
+
+
+def _is_parameter(node: ast.expr) -> bool:
+    """``self.embedding.weight``, ``self.embeddings[0].weight``."""
+    last = isinstance(node, ast.Attribute) and node.attr in ("weight", "bias")
+    root: ast.expr = node
+    while isinstance(root, (ast.Attribute, ast.Subscript)):
+        root = root.value
+    return last and isinstance(root, ast.Name) and root.id == "self"
+
+
+def everywhere(
+    site: Site, node: ast.expr, mask: ast.expr, selected: cst.BaseExpression
+) -> cst.BaseExpression:
+    """The expression for all elements. What is divided by, or given to a logarithm or a root, is 1
+    where the mask does not select, so that no nan gets into gradients.
+    """
+    torch = use_torch(site)
+
+    def chosen(value: cst.BaseExpression) -> cst.BaseExpression:
+        return call(f"{torch}.where", selected, value, cst.Integer("1"))
+
+    changes: dict[cst.CSTNode, Change] = {}
+    for each in ast.walk(node):
+        if not isinstance(each, ast.expr) or not masked_reads(each, mask):
+            continue
+        if each in masked_reads(node, mask):
+            changes[site.expression_node(each)] = _value
+        elif isinstance(each, ast.BinOp) and isinstance(each.op, ast.Div):
+            if masked_reads(each.right, mask):
+                changes[site.expression_node(each)] = lambda new: new.with_changes(
+                    right=chosen(new.right)  # type: ignore[attr-defined]
+                )
+        elif isinstance(each, ast.Call) and method_name(each) in _PARTIAL:
+            method = isinstance(each.func, ast.Attribute) and not each.args
+            changes[site.expression_node(each)] = lambda new, method=method: _inside(  # type: ignore[misc]
+                new, chosen, method
+            )
+    result = changed(site.expression_node(node), changes)
+    assert isinstance(result, cst.BaseExpression)
+    return result
+
+
+def _value(new: cst.CSTNode) -> cst.CSTNode:
+    """``y`` of ``y[mask]``."""
+    read = cst.ensure_type(new, cst.Subscript)
+    return operand(read.value) if read.lpar else read.value
+
+
+def _inside(
+    new: cst.CSTNode, chosen: Callable[[cst.BaseExpression], cst.BaseExpression], method: bool
+) -> cst.CSTNode:
+    """A call with what it is computed of made 1 where nothing is selected."""
+    made = cst.ensure_type(new, cst.Call)
+    if method:
+        func = cst.ensure_type(made.func, cst.Attribute)
+        return made.with_changes(func=func.with_changes(value=chosen(func.value)))
+    first = made.args[0]
+    return made.with_changes(args=[first.with_changes(value=chosen(first.value)), *made.args[1:]])
+
+
+def widened(mask: str, like: str) -> cst.BaseExpression:
+    """A mask with as many dimensions as what it selects from."""
+    template = f"{mask}.reshape({mask}.shape + (1,) * ({like}.dim() - {mask}.dim()))"
+    return expression(template)
