@@ -42,7 +42,7 @@ class Rule:
     ``consequences`` has the keys of ``CONSEQUENCES``: what happens under plain torch.compile,
     under ``fullgraph=True``, in a CUDA graph, and whether the host waits for the device.
     ``status`` is ``default`` or ``preview``. ``fix`` is ``none``, ``safe``, ``unsafe`` or
-    ``sometimes`` (safe under conditions), ``fixer`` the module under ``fixes/rewrites/`` that does it.
+    ``sometimes`` (safe under conditions), ``fixer`` the rewrite that does it, by its file's name.
     ``advice`` says what to do by hand, in one sentence, for the subject of an event, a note of it,
     or its kind. ``covers`` names the rows of the pattern list the rule answers to, ``page`` is the
     address of a user's own page.

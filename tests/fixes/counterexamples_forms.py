@@ -58,15 +58,15 @@ _IF = ("at = x > 0", "if «at.any()»:")
 CASES = [
     # leaving functions out
     Case("site", "compiled", "PG201", _reading(_ITEM), captured=True),
-    Case("disabled_functions", "seen", "PG201", _reading(_ITEM)),
+    Case("disable", "seen", "PG201", _reading(_ITEM)),
     Case(
-        "disabled_functions",
+        "disable",
         "asks",
         "PG302",
         _reading("while «x.sum() > 0» or torch.compiler.is_compiling():", "    x = x - 1"),
     ),
     Case(
-        "disabled_functions",
+        "disable",
         "named",
         "PG201",
         lines("def reads(y):", "    return «y.max().item()»", "return x + reads(x)"),

@@ -21,25 +21,25 @@ CASES = [
         lines("return «torch.tensor([1.0, 2.0]).to(x.device)»"),
     ),
     # guards
-    Case("compile_guards", "in-function", "PG501", "import torch\n«print(1)»\n"),
+    Case("guards", "in-function", "PG501", "import torch\n«print(1)»\n"),
     Case("site", "compiled", "PG501", lines("«print(x)»", "return x"), captured=True),
-    Case("compile_guards", "alone", "PG501", lines("x = 1; «print(x)»", "return x")),
-    Case("compile_guards", "guard", "PG501", lines("«print(x)»", "return x")),
+    Case("guards", "alone", "PG501", lines("x = 1; «print(x)»", "return x")),
+    Case("guards", "guard", "PG501", lines("«print(x)»", "return x")),
     Case(
-        "compile_guards",
+        "guards",
         "nothing-else",
         "PG501",
         lines("left = [1, 2]", "«print(left.pop())»", "return x + len(left)"),
     ),
     Case(
-        "compile_guards",
+        "guards",
         "only-asks",
         "PG303",
         lines("if «(n := x.sum()) > 9»:", "    raise ValueError(f'no {x}')", "return x + n"),
     ),
     # functions left out of compiled code
     Case(
-        "disabled_functions",
+        "disable",
         "torch-first",
         "PG504",
         "import numpy as np\n\n\ndef draw():\n    for _ in range(2):\n"
@@ -47,7 +47,7 @@ CASES = [
         "def use(x):\n    return x * draw()\n\n\nimport torch\n",
     ),
     Case(
-        "disabled_functions",
+        "disable",
         "silent",
         "PG504",
         "import warnings\n\nimport numpy as np\nimport torch\n\n\ndef draw():\n"
@@ -56,7 +56,7 @@ CASES = [
         "    return np.ones(1)\n\n\ndef use(x):\n    return x * draw()\n",
     ),
     Case(
-        "disabled_functions",
+        "disable",
         "inspected",
         "PG504",
         "import numpy as np\nimport torch\n\n\ndef draw():\n    for _ in range(2):\n"
@@ -65,7 +65,7 @@ CASES = [
         lambda: (),
     ),
     Case(
-        "disabled_functions",
+        "disable",
         "deep",
         "PG504",
         "import numpy as np\nimport torch\n\n\ndef draw(n):\n    for _ in range(2):\n"

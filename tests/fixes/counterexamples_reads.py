@@ -49,7 +49,7 @@ CASES = [
     Case("site", "compiled", "PG513", _drawing(), captured=True),
     Case("drawing_function", "helper", "PG513", _drawing(behind="1")),
     Case(
-        "disabled_functions",
+        "disable",
         "named",
         "PG513",
         lines("def noise():", *_MADE.splitlines(), "return x + noise()"),

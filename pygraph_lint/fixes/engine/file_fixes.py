@@ -16,11 +16,10 @@ from typing import Any
 from pygraph_lint.analysis.queries.file_queries import FileQueries
 from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.fixes import rewrites
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site, propose
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site, propose
 from pygraph_lint.fixes.engine.source import Source, line_starts
 from pygraph_lint.fixes.engine.trees import File
-from pygraph_lint.fixes.shared import call_chains, disabled_functions
+from pygraph_lint.fixes.shared import call_chains, disable
 from pygraph_lint.fixes.shared.names import forget
 
 
@@ -71,7 +70,7 @@ def fix_text(
     finally:
         forget()
         call_chains.forget()
-        disabled_functions.forget()
+        disable.forget()
 
 
 def answers(text: str, findings: Sequence[Finding]) -> tuple[tuple[Fix, ...], ...]:
@@ -107,7 +106,7 @@ class _Places:
         file.queries.believed.clear()
         source = file.source
         path = source.path(source.at(finding.location), source.at(finding.end_location))
-        return Site(source, finding, path, self._without, file=file, findings=self._findings)
+        return Site(file, finding, path, self._without, self._findings)
 
     def answer(self, rewrite: Rewrite, finding: Finding) -> Fix:
         """What a rewrite says about a finding. One that leaves code out of compiled code is only

@@ -8,8 +8,7 @@ import sys
 
 from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.syntax.nodes import first_line
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Site
+from pygraph_lint.fixes.engine.site import Declined, Site
 from pygraph_lint.fixes.shared.names import loads, own_nodes
 
 

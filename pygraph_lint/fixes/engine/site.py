@@ -11,41 +11,107 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import libcst as cst
 
+from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, Function
 from pygraph_lint.analysis.queries.file_queries import FileQueries
 from pygraph_lint.analysis.queries.interface import Type
 from pygraph_lint.analysis.syntax.nodes import first_line
-from pygraph_lint.findings import Finding
+from pygraph_lint.findings import Finding, Fix
+from pygraph_lint.fixes.engine.build import Line, binds_loosely, changed, code, conjunction, grouped
+from pygraph_lint.fixes.engine.changes import Change, edits_of
+from pygraph_lint.fixes.engine.changes import Declined as Declined
 from pygraph_lint.fixes.engine.line_breaks import wrap
-from pygraph_lint.fixes.engine.new_nodes import (
-    Line,
-    binds_loosely,
-    changed,
-    code,
-    conjunction,
-    grouped,
-)
-from pygraph_lint.fixes.engine.proposal import Declined, Proposal
+from pygraph_lint.fixes.engine.source import Source
 from pygraph_lint.fixes.engine.trees import File
+
+NodeT = TypeVar("NodeT", bound=ast.AST)
 
 
 @dataclass
-class Site(Proposal):
-    """One finding, as a rewrite sees it. ``tree`` is the node that fits the rewrite, ``findings``
-    are all findings of the file.
+class Site:
+    """One finding, as a rewrite sees it, and what the rewrite says about it: its preconditions one
+    by one, and the text it changes. ``tree`` is the node that fits the rewrite, ``findings`` are
+    all findings of the file.
+
+    Each precondition has a name, so that a test can leave one out (``without``) and see that
+    something then goes wrong.
     """
 
-    file: File = field(kw_only=True)
-    findings: Sequence[Finding] = field(kw_only=True, default=())
-    tree: ast.AST = field(kw_only=True, default_factory=ast.Pass)
+    file: File
+    finding: Finding
+    path: list[ast.AST]
+    without: frozenset[str] = frozenset()
+    findings: Sequence[Finding] = ()
+    tree: ast.AST = field(default_factory=ast.Pass)
+    message: str = ""
+    remains: bool = False
+    adds: tuple[str, ...] = ()
+    doubts: list[str] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+
+    @property
+    def source(self) -> Source:
+        """The text of the file."""
+        return self.file.source
 
     @property
     def ask(self) -> FileQueries:
         """The analysis."""
         return self.file.queries
+
+    def require(self, name: str, holds: bool, reason: str) -> None:
+        """Decline the rewrite with ``reason`` unless ``holds``."""
+        if not holds and name not in self.without:
+            raise Declined(reason, name)
+
+    def safe_only_if(self, name: str, holds: bool, reason: str) -> None:
+        """Offer the rewrite as unsafe, because of ``reason``, unless ``holds``."""
+        if not holds and name not in self.without and reason not in self.doubts:
+            self.doubts.append(reason)
+
+    def replace(self, start: int, end: int, content: str, whole: bool = False) -> None:
+        """Note a change of the text between two offsets."""
+        self.changes.append(Change(start, end, content, whole))
+
+    def replace_node(self, node: ast.AST, content: str) -> None:
+        """Note a change of a node's text."""
+        self.changes.append(Change(*self.source.span(node), content))
+
+    def note(self, name: str) -> str | None:
+        """What the analysis noted about the finding under ``name``."""
+        return self.finding.event.note(name) if self.finding.event is not None else None
+
+    @property
+    def function(self) -> Function | None:
+        """The innermost function around the finding."""
+        return next((node for node in reversed(self.path) if isinstance(node, FUNCTIONS)), None)
+
+    @property
+    def statement(self) -> ast.stmt:
+        """The innermost statement around the finding."""
+        found = self.around(ast.stmt)
+        if found is None:
+            raise Declined("the finding is not inside a statement")
+        return found
+
+    def around(self, kind: type[NodeT]) -> NodeT | None:
+        """The innermost node of a kind around the finding."""
+        return next((node for node in reversed(self.path) if isinstance(node, kind)), None)
+
+    def fix(self, rewrite: str) -> Fix:
+        """The rewrite as it stands."""
+        return Fix(
+            "unsafe" if self.doubts else "safe",
+            self.message,
+            "; ".join(self.doubts),
+            edits_of(self.source, self.changes),
+            self.remains,
+            self.adds,
+            rewrite,
+        )
 
     def taken(self, name: str) -> bool:
         """Whether a name already means something at the finding."""

@@ -11,8 +11,8 @@ import libcst as cst
 from pygraph_lint.analysis.queries.file_queries import FileQueries
 from pygraph_lint.analysis.syntax.nodes import first_line
 from pygraph_lint.fixes.engine import nodes
+from pygraph_lint.fixes.engine.changes import Declined
 from pygraph_lint.fixes.engine.nodes import Mismatch
-from pygraph_lint.fixes.engine.proposal import Declined
 from pygraph_lint.fixes.engine.source import Source
 
 HOLDERS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

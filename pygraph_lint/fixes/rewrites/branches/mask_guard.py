@@ -16,18 +16,12 @@ import libcst as cst
 
 from pygraph_lint.analysis.queries.interface import Type
 from pygraph_lint.analysis.syntax.nodes import compared, is_zero, method_name, negated
-from pygraph_lint.fixes.engine.new_nodes import Line, conjunction
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
-from pygraph_lint.fixes.shared.always_computable import SINGLE, shape_of
-from pygraph_lint.fixes.shared.compile_guards import not_compiling, says
+from pygraph_lint.fixes.engine.build import Line, conjunction
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
+from pygraph_lint.fixes.shared.computable import SINGLE, shape_of
 from pygraph_lint.fixes.shared.conditions import is_within, operands
-from pygraph_lint.fixes.shared.masked_expressions import (
-    index_of,
-    is_elementwise,
-    is_mask,
-    masked_reads,
-)
+from pygraph_lint.fixes.shared.guards import not_compiling, says
+from pygraph_lint.fixes.shared.masks import index_of, is_elementwise, is_mask, masked_reads
 
 
 class MaskGuard(Rewrite):

@@ -13,9 +13,8 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.syntax.nodes import is_constant, method_name, negated
-from pygraph_lint.fixes.engine.new_nodes import bare, joined
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
+from pygraph_lint.fixes.engine.build import bare, joined
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 
 
 class MaskUnlessFull(Rewrite):

@@ -13,12 +13,11 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis.syntax.nodes import compared, keyword, negated
-from pygraph_lint.fixes.engine.new_nodes import conjunction, expression, operand
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
+from pygraph_lint.fixes.engine.build import conjunction, expression, operand
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.conditions import operands
+from pygraph_lint.fixes.shared.factories import FLOATING_DTYPES
 from pygraph_lint.fixes.shared.names import assigned_values, loads, own_nodes, pure, shared
-from pygraph_lint.fixes.shared.tensor_factories import FLOATING_DTYPES
 
 
 class RandomSkip(Rewrite):

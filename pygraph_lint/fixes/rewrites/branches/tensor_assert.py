@@ -14,7 +14,7 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.syntax.nodes import compared, method_name, receiver
-from pygraph_lint.fixes.engine.new_nodes import joined, operand
+from pygraph_lint.fixes.engine.build import joined, operand
 from pygraph_lint.fixes.engine.site import Rewrite, Site
 from pygraph_lint.fixes.shared.conditions import PLAIN, operands
 

@@ -18,8 +18,7 @@ import libcst as cst
 
 from pygraph_lint.analysis.queries.interface import Device, Known, Type
 from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, method_name
-from pygraph_lint.fixes.engine.imports import use_torch
-from pygraph_lint.fixes.engine.new_nodes import (
+from pygraph_lint.fixes.engine.build import (
     Line,
     assign,
     call,
@@ -28,18 +27,10 @@ from pygraph_lint.fixes.engine.new_nodes import (
     grouped,
     operand,
 )
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
-from pygraph_lint.fixes.shared.always_computable import (
-    ONE,
-    SINGLE,
-    alike,
-    is_held,
-    may_not_fit,
-    shape_of,
-)
+from pygraph_lint.fixes.engine.imports import use_torch
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.branch_arms import NEUTRAL, Step, steps
-from pygraph_lint.fixes.shared.compile_guards import not_compiling
+from pygraph_lint.fixes.shared.computable import ONE, SINGLE, alike, is_held, may_not_fit, shape_of
 from pygraph_lint.fixes.shared.conditions import (
     PLAIN,
     asked_of,
@@ -48,6 +39,7 @@ from pygraph_lint.fixes.shared.conditions import (
     single_elements,
     tested_operands,
 )
+from pygraph_lint.fixes.shared.guards import not_compiling
 from pygraph_lint.fixes.shared.names import changes_in_place
 
 BOTH_ARMS = (

@@ -14,11 +14,9 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.syntax.nodes import negated
+from pygraph_lint.fixes.engine.build import bare, call, conjunction, expression, inverted
 from pygraph_lint.fixes.engine.imports import use_torch
-from pygraph_lint.fixes.engine.new_nodes import bare, call, conjunction, expression, inverted
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
-from pygraph_lint.fixes.shared.compile_guards import changes_something, guard_condition, says
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.conditions import (
     is_elif,
     is_truth,
@@ -26,6 +24,7 @@ from pygraph_lint.fixes.shared.conditions import (
     operands,
     tested_operands,
 )
+from pygraph_lint.fixes.shared.guards import changes_something, guard_condition, says
 
 
 class TensorRaise(Rewrite):

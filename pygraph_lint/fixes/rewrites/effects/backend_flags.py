@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.fixes.engine.build import expression
 from pygraph_lint.fixes.engine.imports import use_module, use_torch
-from pygraph_lint.fixes.engine.new_nodes import expression
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 
 
 class BackendFlags(Rewrite):

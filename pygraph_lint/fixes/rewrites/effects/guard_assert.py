@@ -13,10 +13,9 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.fixes.engine.new_nodes import operand
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
-from pygraph_lint.fixes.shared.compile_guards import changes_something, not_compiling
+from pygraph_lint.fixes.engine.build import operand
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
+from pygraph_lint.fixes.shared.guards import changes_something, not_compiling
 
 
 class GuardAssert(Rewrite):

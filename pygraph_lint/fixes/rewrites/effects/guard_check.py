@@ -13,7 +13,7 @@ import re
 
 from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.engine.site import Rewrite, Site
-from pygraph_lint.fixes.shared.compile_guards import guard
+from pygraph_lint.fixes.shared.guards import guard
 
 _CHECK = re.compile(r"(^|_)(check|assert|validate|verify)(_|$)", re.IGNORECASE)
 

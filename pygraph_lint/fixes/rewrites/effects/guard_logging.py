@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.fixes.engine.site import Rewrite, Site
-from pygraph_lint.fixes.shared.compile_guards import guard, says
+from pygraph_lint.fixes.shared.guards import guard, says
 
 
 class GuardLogging(Rewrite):

@@ -17,11 +17,10 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.syntax.nodes import dotted
+from pygraph_lint.fixes.engine.build import Line
+from pygraph_lint.fixes.engine.build import statement as statement_of
 from pygraph_lint.fixes.engine.imports import use_torch
-from pygraph_lint.fixes.engine.new_nodes import Line
-from pygraph_lint.fixes.engine.new_nodes import statement as statement_of
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.names import loads
 
 _METHODS = ("debug_once", "error_once", "info_once", "warning_once")

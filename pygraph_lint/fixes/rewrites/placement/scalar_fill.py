@@ -18,11 +18,10 @@ import libcst as cst
 
 from pygraph_lint.analysis.queries.interface import Device
 from pygraph_lint.analysis.syntax.nodes import dotted, method_name
+from pygraph_lint.fixes.engine.build import expression
 from pygraph_lint.fixes.engine.imports import use_torch
-from pygraph_lint.fixes.engine.new_nodes import expression
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
-from pygraph_lint.fixes.shared.tensor_factories import FLOATING_DTYPES, literal_number
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
+from pygraph_lint.fixes.shared.factories import FLOATING_DTYPES, literal_number
 
 _WORDS = frozenset(("inf", "+inf", "-inf", "nan", "infinity", "-infinity"))
 _READERS = frozenset(f"builtins.{name}" for name in ("int", "float", "bool", "complex", "range"))

@@ -17,8 +17,7 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.queries.interface import Device
-from pygraph_lint.fixes.engine.imports import use_torch
-from pygraph_lint.fixes.engine.new_nodes import (
+from pygraph_lint.fixes.engine.build import (
     Change,
     Line,
     assign,
@@ -30,9 +29,9 @@ from pygraph_lint.fixes.engine.new_nodes import (
     operand,
     statement,
 )
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
-from pygraph_lint.fixes.shared.expert_routing import (
+from pygraph_lint.fixes.engine.imports import use_torch
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
+from pygraph_lint.fixes.shared.experts import (
     Chosen,
     added_by,
     classes_of,

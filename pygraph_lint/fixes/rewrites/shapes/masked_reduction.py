@@ -14,8 +14,7 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.syntax.nodes import dotted
-from pygraph_lint.fixes.engine.imports import use_torch
-from pygraph_lint.fixes.engine.new_nodes import (
+from pygraph_lint.fixes.engine.build import (
     Line,
     assign,
     bare,
@@ -24,15 +23,9 @@ from pygraph_lint.fixes.engine.new_nodes import (
     grouped,
     operand,
 )
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
-from pygraph_lint.fixes.shared.masked_expressions import (
-    everywhere,
-    index_of,
-    is_elementwise,
-    is_mask,
-    widened,
-)
+from pygraph_lint.fixes.engine.imports import use_torch
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
+from pygraph_lint.fixes.shared.masks import everywhere, index_of, is_elementwise, is_mask, widened
 
 # Whatever is inside of them may be evaluated never, or several times.
 _CHOOSING = (

@@ -16,11 +16,10 @@ import libcst as cst
 
 from pygraph_lint.analysis.queries.interface import Type
 from pygraph_lint.analysis.syntax.nodes import dotted
+from pygraph_lint.fixes.engine.build import Line, assign, call, expression, operand
 from pygraph_lint.fixes.engine.imports import use_torch
-from pygraph_lint.fixes.engine.new_nodes import Line, assign, call, expression, operand
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
-from pygraph_lint.fixes.shared.masked_expressions import (
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
+from pygraph_lint.fixes.shared.masks import (
     everywhere,
     index_of,
     is_elementwise,

@@ -25,7 +25,7 @@ from pygraph_lint.fixes.shared.breaking_places import (
     breaking_places,
     in_avoided_arm,
 )
-from pygraph_lint.fixes.shared.disabled_functions import (
+from pygraph_lint.fixes.shared.disable import (
     disable,
     disable_wrappers,
     is_called,
@@ -35,13 +35,7 @@ from pygraph_lint.fixes.shared.disabled_functions import (
     stay_unseen,
     wrappers,
 )
-from pygraph_lint.fixes.shared.forwarding_functions import (
-    few,
-    in_body,
-    only_called,
-    passing_on,
-    work,
-)
+from pygraph_lint.fixes.shared.forwarding import few, in_body, only_called, passing_on, work
 from pygraph_lint.fixes.shared.names import all_nodes, own_nodes
 
 _CONSTRUCTOR = "__init__"

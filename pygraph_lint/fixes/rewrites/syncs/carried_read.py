@@ -14,8 +14,7 @@ import ast
 import re
 
 from pygraph_lint.analysis.syntax.nodes import method_name
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.breaking_places import in_avoided_arm
 from pygraph_lint.fixes.shared.call_chains import Chain, add_argument, add_parameter, chains_to
 from pygraph_lint.fixes.shared.names import all_nodes, changed_in_place, stores

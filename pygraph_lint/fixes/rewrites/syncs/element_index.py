@@ -14,10 +14,9 @@ import re
 
 from pygraph_lint.analysis.queries.interface import Type
 from pygraph_lint.analysis.syntax.nodes import dotted
+from pygraph_lint.fixes.engine.build import expression, operand
 from pygraph_lint.fixes.engine.imports import use_torch
-from pygraph_lint.fixes.engine.new_nodes import expression, operand
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.names import changed_in_place, stored
 
 _DEPTH = 4

@@ -16,11 +16,10 @@ from itertools import chain, pairwise
 
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.line_breaks import wrap
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.breaking_places import Path, breaking_places, in_avoided_arm
-from pygraph_lint.fixes.shared.disabled_functions import leave_out
-from pygraph_lint.fixes.shared.forwarding_functions import FEW, operations
+from pygraph_lint.fixes.shared.disable import leave_out
+from pygraph_lint.fixes.shared.forwarding import FEW, operations
 from pygraph_lint.fixes.shared.light_calls import is_light
 from pygraph_lint.fixes.shared.names import all_nodes, loads, shared
 from pygraph_lint.fixes.shared.new_function import LOOKING, is_tied, put_above, top_of

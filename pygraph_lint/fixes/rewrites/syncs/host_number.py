@@ -11,9 +11,8 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis.syntax.nodes import receiver
-from pygraph_lint.fixes.engine.new_nodes import expression, operand
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
+from pygraph_lint.fixes.engine.build import expression, operand
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 
 
 class HostNumber(Rewrite):

@@ -14,9 +14,8 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.syntax.nodes import dotted, keyword, method_name
-from pygraph_lint.fixes.engine.new_nodes import expression, starred, with_keyword
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
+from pygraph_lint.fixes.engine.build import expression, starred, with_keyword
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 
 
 class LoopCopy(Rewrite):

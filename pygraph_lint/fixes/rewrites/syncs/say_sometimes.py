@@ -16,10 +16,9 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.syntax.nodes import dotted, method_name
-from pygraph_lint.fixes.engine.new_nodes import conjunction, expression
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
-from pygraph_lint.fixes.shared.compile_guards import changes_something, says
+from pygraph_lint.fixes.engine.build import conjunction, expression
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
+from pygraph_lint.fixes.shared.guards import changes_something, says
 
 STEPS = 50
 # Of progress bars, of wandb, tensorboard and the like.

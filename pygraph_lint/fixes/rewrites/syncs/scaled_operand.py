@@ -12,9 +12,8 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.fixes.engine.new_nodes import operand
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Rewrite, Site
+from pygraph_lint.fixes.engine.build import operand
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 
 # Function -> the keyword of the number that its second operand is multiplied by.
 _FACTORS = {

@@ -9,8 +9,8 @@ import libcst as cst
 
 from pygraph_lint.analysis.queries.interface import Type
 from pygraph_lint.analysis.syntax.nodes import is_constant, method_name
+from pygraph_lint.fixes.engine.build import Change, call, changed, expression, operand
 from pygraph_lint.fixes.engine.imports import use_torch
-from pygraph_lint.fixes.engine.new_nodes import Change, call, changed, expression, operand
 from pygraph_lint.fixes.engine.site import Site
 
 # One result for each element; none of these raises for a value.

@@ -9,9 +9,8 @@ import ast
 from pygraph_lint.analysis.control_flow.statement_graph import Definition
 from pygraph_lint.analysis.queries.interface import Type
 from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, keyword, last_part
-from pygraph_lint.fixes.engine.new_nodes import starred
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Site
+from pygraph_lint.fixes.engine.build import starred
+from pygraph_lint.fixes.engine.site import Declined, Site
 
 # Constant values, or values that are copied: the same bits whichever device writes them.
 EXACT = frozenset(

@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import libcst as cst
 
+from pygraph_lint.fixes.engine.build import Line, expression, operand
 from pygraph_lint.fixes.engine.imports import add_torch, use_torch
-from pygraph_lint.fixes.engine.new_nodes import Line, expression, operand
-from pygraph_lint.fixes.engine.proposal import Declined
-from pygraph_lint.fixes.engine.site import Site
+from pygraph_lint.fixes.engine.site import Declined, Site
 
 # Rules of tensors' values: who has a tensor has torch, as has who runs a region.
 _OF_VALUES = ("PG2", "PG3", "PG4")

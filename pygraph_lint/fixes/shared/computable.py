@@ -9,7 +9,7 @@ from pygraph_lint.analysis.queries.interface import Type
 from pygraph_lint.analysis.syntax.nodes import is_constant, method_name
 from pygraph_lint.fixes.engine.site import Site
 from pygraph_lint.fixes.shared.conditions import single_elements
-from pygraph_lint.fixes.shared.tensor_factories import literal_number
+from pygraph_lint.fixes.shared.factories import literal_number
 
 # One result for each element, whatever the shape; or a result of one element.
 _ELEMENTWISE = frozenset(

@@ -1,0 +1,75 @@
+"""Changes of a file's text, and why a rewrite makes none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pygraph_lint.findings import Edit
+from pygraph_lint.fixes.engine.line_breaks import wrap
+from pygraph_lint.fixes.engine.source import Source
+
+
+class Declined(Exception):
+    """A precondition does not hold; the text says which, fit for a report.
+
+    Without a text: this rewrite is not for such code, and others may say more. ``condition`` is the
+    precondition's name, where it has one.
+    """
+
+    def __init__(self, reason: str = "", condition: str = "") -> None:
+        super().__init__(reason)
+        self.condition = condition
+
+
+class Change(NamedTuple):
+    """Replace the text from offset ``start`` up to ``end`` by ``content``. A ``whole`` one rests on
+    all of the old text, also on parts that stay: other fixes must not change these meanwhile.
+    """
+
+    start: int
+    end: int
+    content: str
+    whole: bool = False
+
+
+def edits_of(source: Source, changes: Iterable[Change]) -> tuple[Edit, ...]:
+    """The edits that make changes, as small as they can be, with lines within the file's width."""
+    return tuple(
+        Edit(content, source.location(start), source.location(end))
+        for change in _wrapped(source, sorted(changes))
+        for start, end, content, _ in [change if change.whole else shrink(source.text, change)]
+    )
+
+
+def shrink(text: str, change: Change) -> Change:
+    """The same change without what it leaves alone at both ends."""
+    start, end, content, _ = change
+    while start < end and content and text[start] == content[0]:
+        start, content = start + 1, content[1:]
+    while start < end and content and text[end - 1] == content[-1]:
+        end, content = end - 1, content[:-1]
+    return Change(start, end, content)
+
+
+def _wrapped(source: Source, changes: list[Change]) -> list[Change]:
+    """The changes, with a line that one of them makes too long broken at its brackets."""
+    result: list[Change] = []
+    by_line: dict[int, list[Change]] = {}
+    for change in changes:
+        row = source.location(change.start).row
+        if source.location(change.end).row != row or "\n" in change.content:
+            result.append(change)
+        else:
+            by_line.setdefault(row, []).append(change)
+    for row, those in by_line.items():
+        start, old = source.line_start(row), source.line(row)
+        new = old
+        for change in reversed(those):
+            new = new[: change.start - start] + change.content + new[change.end - start :]
+        lines = wrap(new, source.width, source.indent_unit) if len(old) <= source.width else [new]
+        if len(lines) == 1:
+            result += those
+        else:
+            result.append(Change(start, start + len(old), source.newline.join(lines)))
+    return sorted(result)
