@@ -137,10 +137,9 @@ CASES = [
     ),
     Case(
         "expert_loop",
-        "pure",
+        "counted",
         "PG401",
         _experts(_PAIR, "y = x[token] * torch.rand(3)[e]", _SUM),
-        _routed,
     ),
     Case(
         "expert_loop",

@@ -209,11 +209,6 @@ CASES = {
         return x
         """,
     ),
-    "given": _case(
-        "PG301",
-        "return x * 2 if n is not None and «x.sum() > 0» else x",
-        "return (torch.where(x.sum() > 0, x * 2, x) if n is not None else x)",
-    ),
     "full-mask": _case(
         "PG301",
         """

@@ -147,12 +147,10 @@ def test_a_read_that_callers_cannot_avoid_is_left_out(name: str) -> None:
 @pytest.mark.parametrize(
     ("body", "result"),
     [
-        ("ok = x.mean() <= 1\n    if «x.max() > 5»:\n        ok = False", "x * ok"),
-        ("ok = x.mean() <= 1\n    if «x.max() <= 5»:\n        ok = True", "x * ok"),
         ("step = x.sum()\n    if «not torch.isfinite(step)»:\n        step = step * 0.5", "step"),
     ],
 )
-def test_a_truth_value_and_a_step_are_selected(body: str, result: str) -> None:
+def test_a_step_is_selected(body: str, result: str) -> None:
     before = (
         f"import torch\n\ndef forward(x: torch.Tensor):\n    {body}\n    return x * 2, {result}\n"
     )

@@ -19,7 +19,6 @@ from pygraph_lint.fixes import rewrites
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site, propose
 from pygraph_lint.fixes.engine.source import Source, line_starts
 from pygraph_lint.fixes.engine.trees import File
-from pygraph_lint.fixes.shared import call_chains, disable
 from pygraph_lint.fixes.shared.names import forget
 
 
@@ -69,8 +68,6 @@ def fix_text(
         return tuple(_offer(place, finding) for finding in findings)
     finally:
         forget()
-        call_chains.forget()
-        disable.forget()
 
 
 def answers(text: str, findings: Sequence[Finding]) -> tuple[tuple[Fix, ...], ...]:

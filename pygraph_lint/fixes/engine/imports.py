@@ -117,6 +117,14 @@ def _binds(node: ast.AST, name: str) -> bool:
     )
 
 
+def imported_above(site: Site, name: str, place: ast.stmt) -> bool:
+    """Whether an import in front of a module's statement binds a name, without a condition."""
+    above = (node for node in site.source.tree.body if node.lineno < place.lineno)
+    imports = (node for node in above if isinstance(node, (ast.Import, ast.ImportFrom)))
+    aliases = (alias for node in imports for alias in node.names)
+    return any((each.asname or each.name.split(".")[0]) == name for each in aliases)
+
+
 def _imports_all(node: ast.AST) -> bool:
     """``from other import *``, except from torch, whose names are known."""
     return (

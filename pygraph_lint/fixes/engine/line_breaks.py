@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tokenize
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -93,41 +95,24 @@ def _outer_pairs(line: str) -> list[_Pair] | None:
     pairs: list[_Pair] = []
     stack: list[int] = []
     commas: list[int] = []
-    position = 0
-    while position < len(line):
-        char = line[position]
-        if char in "'\"":
-            end = _string_end(line, position)
-            if end is None:
+    formatted = 0  # strings with expressions around a token
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(line).readline):
+            kind, position = tokenize.tok_name[token.type], token.start[1]
+            formatted += kind.endswith("STRING_START") - kind.endswith("STRING_END")
+            if kind in ("COMMENT", "ERRORTOKEN"):
                 return None
-            position = end
-            continue
-        if char == "#":
-            return None
-        if char in _CLOSING:
-            if not stack:
-                commas = []
-            stack.append(position)
-        elif char in ")]}":
-            if not stack or _CLOSING[line[stack[-1]]] != char:
-                return None
-            start = stack.pop()
-            if not stack:
-                pairs.append(_Pair(start, position, tuple(commas)))
-        elif char == "," and len(stack) == 1:
-            commas.append(position)
-        position += 1
-    return None if stack else pairs
-
-
-def _string_end(line: str, start: int) -> int | None:
-    quote = line[start] * 3 if line.startswith(line[start] * 3, start) else line[start]
-    position = start + len(quote)
-    while position < len(line):
-        if line[position] == "\\":
-            position += 2
-        elif line.startswith(quote, position):
-            return position + len(quote)
-        else:
-            position += 1
-    return None
+            if formatted or kind != "OP":
+                continue
+            if token.string in _CLOSING:
+                commas = commas if stack else []
+                stack.append(position)
+            elif token.string in _CLOSING.values():
+                start = stack.pop()
+                if not stack:
+                    pairs.append(_Pair(start, position, tuple(commas)))
+            elif token.string == "," and len(stack) == 1:
+                commas.append(position)
+    except (tokenize.TokenError, SyntaxError, IndexError):
+        return None
+    return pairs

@@ -115,11 +115,6 @@ def _calls_of_layers(file: FileDefinitions) -> dict[str, list[tuple[ast.Function
     return found
 
 
-def forget() -> None:
-    """Let go of a file, once all its findings have been looked at."""
-    _calls_of_layers.cache_clear()
-
-
 def calls_of(site: Site, function: ast.FunctionDef) -> list[ast.Call]:
     """The calls of a function, of a method on ``self`` or of a layer, in its file."""
     owner = site.ask.parent(function)

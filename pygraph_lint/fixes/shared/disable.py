@@ -14,7 +14,7 @@ from functools import lru_cache
 from pygraph_lint.analysis.control_flow.reaching_definitions import FileDefinitions
 from pygraph_lint.analysis.control_flow.statement_graph import parameters
 from pygraph_lint.analysis.syntax.nodes import dotted
-from pygraph_lint.fixes.engine.imports import use_torch
+from pygraph_lint.fixes.engine.imports import imported_above, use_torch
 from pygraph_lint.fixes.engine.site import Declined, Site
 from pygraph_lint.fixes.shared.call_chains import calls_of
 from pygraph_lint.fixes.shared.guards import says
@@ -39,11 +39,7 @@ def disable(site: Site, function: ast.FunctionDef, only_itself: bool = False) ->
     ``only_itself``: what it calls is still compiled.
     """
     torch = use_torch(site)
-    above = any(
-        isinstance(node, (ast.Import, ast.ImportFrom)) and _binds(node, torch)
-        for node in site.source.tree.body
-        if node.lineno < function.lineno
-    )
+    above = imported_above(site, torch, function)
     site.require("torch-first", above, "torch is imported below the function")
     silent = not any(
         isinstance(node, ast.stmt) and says(site, node, False) for node in own_nodes(function)
@@ -122,26 +118,15 @@ def leave_out(site: Site, nodes: Iterable[ast.AST], known: bool = True) -> None:
 
 def stay_unseen(site: Site) -> None:
     """State that nobody looks at functions or frames."""
-    inspected = _may_inspect(site.source.text) and _is_inspected(site.ask.definitions)
-    closed = site.finding.view.closed and not inspected
+    closed = site.finding.view.closed and not _is_inspected(site.ask.definitions)
     reason = "inspect, stack frames and warnings see the decorator's wrapper"
     site.safe_only_if("inspected", closed, reason)
 
 
 @lru_cache(maxsize=1)
-def _may_inspect(text: str) -> bool:
-    return any(word in text for word in _INSPECTING)
-
-
-@lru_cache(maxsize=1)
 def _is_inspected(file: FileDefinitions) -> bool:
-    return any(map(_inspects, file.nodes))
-
-
-def forget() -> None:
-    """Let go of a file, once all its findings have been looked at."""
-    _may_inspect.cache_clear()
-    _is_inspected.cache_clear()
+    """Whether code of a file looks at functions or at frames."""
+    return any(_name(node) in _INSPECTING for node in file.nodes)
 
 
 def is_called(site: Site, function: ast.FunctionDef, here: bool = False) -> bool:
@@ -187,14 +172,5 @@ _INSPECTING = frozenset(
 _COMPILING = re.compile(r"is_(torch)?(dynamo)?_?(compiling|exporting)")
 
 
-def _inspects(node: ast.AST) -> bool:
-    """Whether code looks at functions or at frames."""
-    return _name(node) in _INSPECTING
-
-
 def _name(node: ast.AST) -> str | None:
     return getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "arg", None)
-
-
-def _binds(node: ast.Import | ast.ImportFrom, name: str) -> bool:
-    return any((alias.asname or alias.name.split(".")[0]) == name for alias in node.names)

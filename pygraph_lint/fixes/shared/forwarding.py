@@ -16,7 +16,6 @@ from pygraph_lint.fixes.shared.breaking_places import Path, in_avoided_arm
 from pygraph_lint.fixes.shared.call_chains import calls_of, place_of_layer
 from pygraph_lint.fixes.shared.disable import decorators, is_called, passed_to
 from pygraph_lint.fixes.shared.names import all_nodes, own_nodes, stored
-from pygraph_lint.fixes.shared.new_function import top_of
 
 _LAZY = (ast.Yield, ast.YieldFrom, ast.Await)
 # Decorators of compilers look into the function; others call it, and of torch's these.
@@ -129,6 +128,15 @@ def only_called(site: Site, function: ast.FunctionDef) -> bool:
         for name, each in zip(names, called, strict=True)
     )
     return trusted and all(name in _KEPT or _COMPILERS.match(name) is None for name in names)
+
+
+def top_of(site: Site, found: ast.AST) -> ast.stmt | None:
+    """The module's statement around a place in a plain function, method or not."""
+    scope = site.ask.scope(found)
+    around = site.ask.parent(scope) if isinstance(scope, ast.FunctionDef) else None
+    if isinstance(around, ast.ClassDef) and isinstance(site.ask.parent(around), ast.Module):
+        return around
+    return scope if isinstance(around, ast.Module) and isinstance(scope, ast.stmt) else None
 
 
 def in_body(path: Path) -> bool:

@@ -170,3 +170,17 @@ def widened(mask: str, like: str) -> cst.BaseExpression:
     """A mask with as many dimensions as what it selects from."""
     template = f"{mask}.reshape({mask}.shape + (1,) * ({like}.dim() - {mask}.dim()))"
     return expression(template)
+
+
+def reduced(site: Site, node: ast.expr, word: str) -> ast.expr | None:
+    """What a call of ``any``, ``all`` or ``sum``, whose number may be read, is made of."""
+    if not isinstance(node, ast.Call) or node.keywords:
+        return None
+    name = site.ask.callee(node)
+    if name in ("builtins.bool", f"torch.{word}") and len(node.args) == 1:
+        return node.args[0] if name != "builtins.bool" else reduced(site, node.args[0], word)
+    if name is not None or node.args or not isinstance(node.func, ast.Attribute):
+        return None
+    if node.func.attr == "item":
+        return reduced(site, node.func.value, word)
+    return node.func.value if node.func.attr == word else None

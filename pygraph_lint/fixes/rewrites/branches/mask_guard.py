@@ -21,7 +21,7 @@ from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.computable import SINGLE, shape_of
 from pygraph_lint.fixes.shared.conditions import is_within, operands
 from pygraph_lint.fixes.shared.guards import not_compiling, says
-from pygraph_lint.fixes.shared.masks import index_of, is_elementwise, is_mask, masked_reads
+from pygraph_lint.fixes.shared.masks import index_of, is_elementwise, is_mask, masked_reads, reduced
 
 
 class MaskGuard(Rewrite):
@@ -66,26 +66,12 @@ def _any_of(site: Site, node: ast.expr) -> ast.expr | None:
     """``m`` of ``m.any()``, ``torch.any(m).item()``, ``m.sum() > 0``; ``~m`` of ``not m.all()``."""
     opposite = negated(node)
     if opposite is not None:
-        inner = _reduced(site, opposite, "all")
+        inner = reduced(site, opposite, "all")
         return None if inner is None else ast.UnaryOp(ast.Invert(), inner)
     left, operator, right = compared(node) or (node, None, node)
     if operator is None:
-        return _reduced(site, node, "any")
-    return _reduced(site, left, "sum") if isinstance(operator, ast.Gt) and is_zero(right) else None
-
-
-def _reduced(site: Site, node: ast.expr, word: str) -> ast.expr | None:
-    """What a call of ``any``, ``all`` or ``sum``, whose number may be read, is made of."""
-    if not isinstance(node, ast.Call) or node.keywords:
-        return None
-    name = site.ask.callee(node)
-    if name in ("builtins.bool", f"torch.{word}") and len(node.args) == 1:
-        return node.args[0] if name != "builtins.bool" else _reduced(site, node.args[0], word)
-    if name is not None or node.args or not isinstance(node.func, ast.Attribute):
-        return None
-    if node.func.attr == "item":
-        return _reduced(site, node.func.value, word)
-    return node.func.value if node.func.attr == word else None
+        return reduced(site, node, "any")
+    return reduced(site, left, "sum") if isinstance(operator, ast.Gt) and is_zero(right) else None
 
 
 def _is_under(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:

@@ -12,9 +12,10 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.syntax.nodes import is_constant, method_name, negated
+from pygraph_lint.analysis.syntax.nodes import is_constant, negated
 from pygraph_lint.fixes.engine.build import bare, joined
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
+from pygraph_lint.fixes.shared.masks import reduced
 
 
 class MaskUnlessFull(Rewrite):
@@ -53,16 +54,7 @@ def _forgets(statement: ast.stmt) -> bool:
 def _full(site: Site, node: ast.expr) -> bool:
     """``torch.all(mask == 1)``, ``(mask == 1).all()``, ``mask.all()``, ``not mask.any()``."""
     inner = negated(node)
-    return _reduction(site, node, "all") if inner is None else _reduction(site, inner, "any")
-
-
-def _reduction(site: Site, node: ast.expr, name: str) -> bool:
-    if not isinstance(node, ast.Call) or node.keywords:
-        return False
-    called = site.ask.callee(node)
-    if called == f"torch.{name}":
-        return len(node.args) == 1
-    return method_name(node) == name and not node.args and called is None
+    return reduced(site, inner or node, "any" if inner is not None else "all") is not None
 
 
 def _has_full(site: Site, node: ast.expr) -> bool:

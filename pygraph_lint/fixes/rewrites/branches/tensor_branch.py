@@ -17,7 +17,7 @@ from functools import partial, reduce
 import libcst as cst
 
 from pygraph_lint.analysis.queries.interface import Device, Known, Type
-from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, method_name
+from pygraph_lint.analysis.syntax.nodes import dotted, method_name
 from pygraph_lint.fixes.engine.build import (
     Line,
     assign,
@@ -151,22 +151,13 @@ def _assigns(
         condition = cst.Name(site.free("chosen"))
     done: set[str] = set()
     for step in plan:
-        old = _line_of(site, step.statement)
+        old = cst.ensure_type(site.statement_node(step.statement), cst.SimpleStatementLine)
         if step.name:
             lines.append(_selected(site, node, condition, step, old, step.name in done))
         else:
             _say(site, lines, condition, old)
         done.add(step.name)
     site.put_branch(node, lines, statics)
-
-
-def _line_of(site: Site, statement: ast.stmt) -> cst.SimpleStatementLine:
-    """The line of a statement in an arm, which may be on that of the branch."""
-    small = site.file.node(statement)
-    assert isinstance(small, cst.BaseSmallStatement)
-    if not site.source.alone(statement):
-        return cst.SimpleStatementLine([small])
-    return cst.ensure_type(site.statement_node(statement), cst.SimpleStatementLine)
 
 
 def _say(
@@ -290,12 +281,7 @@ _FITS = "nothing proves that both arms can always be computed, and are of one sh
 
 
 def _goes_on(site: Site, node: ast.If, step: Step) -> bool:
-    """Whether a name holds something, and, where its new value is True or False, the result of a
-    comparison.
-    """
-    if _is_truth(step.value):
-        values = [each.value for each in site.ask.definitions.reaching_at(step.name, node)]
-        return all(isinstance(each, ast.Compare) or _is_truth(each) for each in values)
+    """Whether a name holds something, which its new value is computed of or is a tensor, too."""
     read = any(isinstance(it, ast.Name) and it.id == step.name for it in ast.walk(step.value))
     return is_held(site, step.name, node) and (read or site.ask.is_tensor(step.value))
 
@@ -304,10 +290,6 @@ def _asked(test: ast.expr) -> set[str]:
     """The names that a condition asks what only tensors can be asked."""
     calls = (asked_of(node) for node in ast.walk(test) if isinstance(node, ast.Call))
     return {node.id for node in calls if isinstance(node, ast.Name)}
-
-
-def _is_truth(value: ast.expr | None) -> bool:
-    return is_constant(value, True) or is_constant(value, False)
 
 
 def _expect_tensors(site: Site, *kinds: Known) -> None:
@@ -354,11 +336,8 @@ def _selects(
     site: Site, node: ast.IfExp, condition: cst.BaseExpression, statics: list[ast.expr]
 ) -> None:
     """Select the value of a conditional expression."""
-    value = _either(site, condition, node.body, node.orelse)
-    if statics:
-        test = conjunction([site.expression_node(part) for part in statics])
-        value = grouped(cst.IfExp(test, value, site.expression_node(node.orelse)))
-    site.put(node, value)
+    site.require("only-tensors", not statics, "the condition also asks what is no tensor")
+    site.put(node, _either(site, condition, node.body, node.orelse))
 
 
 def _either(

@@ -16,10 +16,9 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.engine.build import Line
 from pygraph_lint.fixes.engine.build import statement as statement_of
-from pygraph_lint.fixes.engine.imports import use_torch
+from pygraph_lint.fixes.engine.imports import imported_above, use_torch
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.names import loads
 
@@ -50,9 +49,11 @@ class LogOnce(Rewrite):
         site.safe_only_if("record", False, "the record names another function and line")
         logger = function.value.id
         made = _made(site, logger)
-        name = _helper(site, logger, function.attr)
+        name = f"_{function.attr}" if logger == "logger" else f"_{function.attr}_{logger}"
         torch = use_torch(site)
-        site.require("torch-first", _is_imported(site, torch, made), "torch is not imported above")
+        site.require(
+            "torch-first", imported_above(site, torch, made), "torch is not imported above"
+        )
         template = (
             f"@{torch}.compiler.assume_constant_result\n"
             f"def {name}(message):\n    {logger}.{function.attr}(message)\n"
@@ -62,15 +63,6 @@ class LogOnce(Rewrite):
             site.require("free", free, f"the name {name} is used for something else")
             _add(site, made, statement_of(template))
         site.put(function, cst.Name(name))
-
-
-def _helper(site: Site, logger: str, method: str) -> str:
-    """The name of the function: with the logger's where the file may need one for another."""
-    others = any(
-        node.attr == method and dotted(node.value) != logger
-        for node in site.ask.of_kind(ast.Attribute)
-    )
-    return f"_{method}_{logger}" if others and logger != "logger" else f"_{method}"
 
 
 def _made(site: Site, logger: str) -> ast.Assign:
@@ -85,19 +77,6 @@ def _made(site: Site, logger: str) -> ast.Assign:
         if isinstance(node, ast.Assign) and node.targets == bindings and site.source.alone(node):
             return node
     raise Declined("the logger is not made once, at the top of the module")
-
-
-def _is_imported(site: Site, torch: str, made: ast.Assign) -> bool:
-    """Whether ``import torch`` stands above the logger, without a condition."""
-    above = [node for node in site.source.tree.body if node.lineno < made.lineno]
-    names = [
-        alias.asname or alias.name.split(".")[0]
-        for node in above
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias in node.names
-    ]
-    parts = [node.module or "" for node in above if isinstance(node, ast.ImportFrom)]
-    return torch in names or any(part.split(".")[0] == "torch" for part in parts)
 
 
 def _is_there(site: Site, name: str, template: str) -> bool:

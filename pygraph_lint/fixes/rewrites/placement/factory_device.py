@@ -163,14 +163,10 @@ def _kept(call: ast.Call, name: str) -> ast.expr | None:
 
 
 def _tensor_side(site: Site, node: ast.BinOp) -> ast.expr | None:
-    """The other operand of whole arithmetic with a whole number."""
+    """The first operand of whole arithmetic with a whole number."""
     if not isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
         return None
-    if is_integer(site, node.right) and pure(node.right):
-        return node.left
-    if is_integer(site, node.left) and pure(node.left):
-        return node.right
-    return None
+    return node.left if is_integer(site, node.right) and pure(node.right) else None
 
 
 def _only_for(site: Site, name: ast.Name) -> ast.expr | None:

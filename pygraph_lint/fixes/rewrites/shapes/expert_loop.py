@@ -42,7 +42,6 @@ from pygraph_lint.fixes.shared.experts import (
     where_mask,
     writes,
 )
-from pygraph_lint.fixes.shared.names import pure
 
 # How the number of an expert is taken out of a row of `nonzero`.
 _NUMBERS = ("[0]", ".squeeze()", ".item()", "[0].item()")
@@ -155,13 +154,11 @@ def _range(site: Site, chosen: Chosen, loop: ast.For) -> cst.BaseExpression:
         classes = chosen.extra
     bound = site.expression_node(classes)
     picked = picked_by(loop, chosen.expert, chosen.mask)
-    uncounted = [each for each in picked if not has_as_many(site, each, classes)]
-    site.require("pure", all(map(pure, picked)), "what an expert is picked from is computed")
-    lengths = [call("len", site.expression_node(each)) for each in uncounted]
-    names = ("range", "min", "len") if uncounted else ("range",)
-    if not all(site.ask.is_builtin(name, site.path[-1]) for name in names):
-        raise Declined("the name range, min or len means something else here")
-    return call("range", call("min", bound, *lengths) if lengths else bound)
+    counted = all(has_as_many(site, each, classes) for each in picked)
+    site.require("counted", counted, "there may be fewer experts than classes")
+    if not site.ask.is_builtin("range", site.path[-1]):
+        raise Declined("the name range means something else here")
+    return call("range", bound)
 
 
 # -- the statements of the loop

@@ -12,18 +12,22 @@ Always unsafe: an export does not see into the function.
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from itertools import chain, pairwise
 
+from pygraph_lint.analysis.syntax.nodes import first_line
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.line_breaks import wrap
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.breaking_places import Path, breaking_places, in_avoided_arm
 from pygraph_lint.fixes.shared.disable import leave_out
-from pygraph_lint.fixes.shared.forwarding import FEW, operations
+from pygraph_lint.fixes.shared.forwarding import FEW, operations, top_of
 from pygraph_lint.fixes.shared.light_calls import is_light
 from pygraph_lint.fixes.shared.names import all_nodes, loads, shared
-from pygraph_lint.fixes.shared.new_function import LOOKING, is_tied, put_above, top_of
 
+# What sees the names of the function around it.
+_LOOKING = ("locals", "vars", "dir", "eval", "exec")
+_TIED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
 
 
@@ -59,7 +63,7 @@ class GatheredStatements(Rewrite):
             for found in [loads(function, name)]
         )
         tried = any(_catches(site, each) for each in _around(site, statement, function))
-        looks = any(getattr(each, "id", "") in LOOKING for each in all_nodes(function))
+        looks = any(getattr(each, "id", "") in _LOOKING for each in all_nodes(function))
         site.require("own", own and not tried and not looks, "others may read the names in between")
         leave_out(site, site.ask.nodes)
         site.safe_only_if("always", False, "an error has one function more in its traceback")
@@ -118,7 +122,7 @@ def _can_move(site: Site, statement: ast.stmt, breaking: set[ast.AST]) -> bool:
         and site.source.alone(statement)
         and '"""' not in text
         and "'''" not in text
-        and not is_tied(nodes)
+        and not _is_tied(nodes)
         and not any(_has_more(each) for each in nodes)
         and all(is_light(site, each) for each in calls)
     )
@@ -197,9 +201,30 @@ def _move(
     last = wrap(f"{unit}return {results}", width, unit) if used else []
     head = wrap(f"def {name}({', '.join(given)}):", width, unit)
     decorator = f"@{torch}.compiler.disable{'' if turned else '(recursive=False)'}"
-    put_above(site, moved[0], [decorator, *head, *body, *last])
+    _put_above(site, moved[0], [decorator, *head, *body, *last])
     before = "return " if isinstance(moved[-1], ast.Return) else f"{results} = " if used else ""
     call = f"{indent}{before}{name}({', '.join(given)})"
     start = source.line_start(moved[0].lineno)
     end = start + len(text.rstrip("\r\n"))
     site.replace(start, end, source.newline.join(wrap(call, width, unit)), whole=True)
+
+
+def _is_tied(nodes: Sequence[ast.AST]) -> bool:
+    """Whether code among these nodes only means the same in its own function or class."""
+    return any(
+        isinstance(each, _TIED)
+        or (isinstance(each, ast.Name) and each.id in ("super", "__class__"))
+        or (isinstance(each, ast.Attribute) and each.attr.startswith("__"))
+        for each in nodes
+    )
+
+
+def _put_above(site: Site, place: ast.AST, lines: list[str]) -> None:
+    """Note a new function above the module's statement in which a place stands."""
+    top, source = top_of(site, place), site.source
+    assert top is not None
+    start = first_line(top)
+    while start > 1 and source.line(start - 1).startswith("#"):
+        start -= 1
+    offset = source.line_start(start)
+    site.replace(offset, offset, source.newline.join([*lines, "", "", ""]))
