@@ -98,3 +98,14 @@ def test_the_analysis_knows_nothing_of_rules_and_fixes() -> None:
 def test_files_are_short() -> None:
     for path in MODULES.values():
         assert len(path.read_text().splitlines()) <= 500, path.name
+
+
+def test_fixes_import_one_way() -> None:
+    """The engine knows no rewrite but by its folder, and shared questions know none at all."""
+    layers = ["engine", "shared", "rewrites"]
+    for path in (ROOT / "fixes").rglob("*.py"):
+        layer = path.relative_to(ROOT / "fixes").parts[0]
+        for other in imported(path):
+            parts = other.split(".")
+            if parts[1:2] == ["fixes"] and parts[2:3] != [layer] and len(parts) > 3:
+                assert layers.index(parts[2]) < layers.index(layer), f"{path.name} imports {other}"

@@ -16,10 +16,10 @@ from typing import Any
 from pygraph_lint.analysis.queries.file_queries import FileQueries
 from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.fixes import rewrites
+from pygraph_lint.fixes.engine.names import forget
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site, propose
 from pygraph_lint.fixes.engine.source import Source, line_starts
 from pygraph_lint.fixes.engine.trees import File
-from pygraph_lint.fixes.shared.names import forget
 
 
 def _found() -> Iterator[Rewrite]:

@@ -8,8 +8,8 @@ import sys
 
 from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.syntax.nodes import first_line
+from pygraph_lint.fixes.engine.names import loads, own_nodes
 from pygraph_lint.fixes.engine.site import Declined, Site
-from pygraph_lint.fixes.shared.names import loads, own_nodes
 
 
 def use_torch(site: Site) -> str:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
+from pygraph_lint.fixes.engine.names import loads, shared, stores
 from pygraph_lint.fixes.engine.site import Declined, Site
 from pygraph_lint.fixes.shared.guards import changes_something, says
-from pygraph_lint.fixes.shared.names import loads, shared, stores
 
 
 class Step(NamedTuple):

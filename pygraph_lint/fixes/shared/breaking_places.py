@@ -10,8 +10,8 @@ from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, Functi
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.syntax.nodes import dotted, last_part, method_name, span_of
 from pygraph_lint.findings import Finding
+from pygraph_lint.fixes.engine.names import own_nodes
 from pygraph_lint.fixes.engine.site import Site
-from pygraph_lint.fixes.shared.names import own_nodes
 
 _BREAKING = ("break", "skipped")
 #: The nodes from a function to a place in it.

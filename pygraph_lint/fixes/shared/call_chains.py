@@ -10,8 +10,8 @@ from functools import lru_cache
 from pygraph_lint.analysis.control_flow.reaching_definitions import FileDefinitions
 from pygraph_lint.analysis.control_flow.statement_graph import defaults
 from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, walk
+from pygraph_lint.fixes.engine.names import all_nodes, loads, stored
 from pygraph_lint.fixes.engine.site import Site
-from pygraph_lint.fixes.shared.names import all_nodes, loads, stored
 
 _DEPTH = 4
 _Item = ast.arg | ast.expr | ast.keyword

@@ -15,10 +15,10 @@ from pygraph_lint.analysis.control_flow.reaching_definitions import FileDefiniti
 from pygraph_lint.analysis.control_flow.statement_graph import parameters
 from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.engine.imports import imported_above, use_torch
+from pygraph_lint.fixes.engine.names import own_nodes
 from pygraph_lint.fixes.engine.site import Declined, Site
 from pygraph_lint.fixes.shared.call_chains import calls_of
 from pygraph_lint.fixes.shared.guards import says
-from pygraph_lint.fixes.shared.names import own_nodes
 
 
 def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:

@@ -6,8 +6,8 @@ import ast
 from dataclasses import dataclass, field
 
 from pygraph_lint.analysis.syntax.nodes import is_constant, method_name
+from pygraph_lint.fixes.engine.names import stored
 from pygraph_lint.fixes.engine.site import Site
-from pygraph_lint.fixes.shared.names import stored
 
 
 @dataclass

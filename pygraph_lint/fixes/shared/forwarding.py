@@ -11,11 +11,11 @@ from itertools import pairwise
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.queries.interface import Type
 from pygraph_lint.analysis.syntax.nodes import dotted, method_name, negated
+from pygraph_lint.fixes.engine.names import all_nodes, own_nodes, stored
 from pygraph_lint.fixes.engine.site import Site
 from pygraph_lint.fixes.shared.breaking_places import Path, in_avoided_arm
 from pygraph_lint.fixes.shared.call_chains import calls_of, place_of_layer
 from pygraph_lint.fixes.shared.disable import decorators, is_called, passed_to
-from pygraph_lint.fixes.shared.names import all_nodes, own_nodes, stored
 
 _LAZY = (ast.Yield, ast.YieldFrom, ast.Await)
 # Decorators of compilers look into the function; others call it, and of torch's these.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis.syntax.nodes import method_name
+from pygraph_lint.fixes.engine.names import own_nodes
 from pygraph_lint.fixes.engine.site import Site
-from pygraph_lint.fixes.shared.names import own_nodes
 
 # Positions, parts put together and laid out, and arithmetic of single elements.
 _LIGHT = frozenset(

@@ -20,8 +20,8 @@ import libcst as cst
 from pygraph_lint.analysis.syntax.nodes import negated
 from pygraph_lint.fixes.engine.build import Line, assign, expression, operand
 from pygraph_lint.fixes.engine.imports import use_torch
+from pygraph_lint.fixes.engine.names import all_nodes, assigned_values, changes_in_place, loads
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
-from pygraph_lint.fixes.shared.names import all_nodes, assigned_values, changes_in_place, loads
 
 
 class _Update(NamedTuple):

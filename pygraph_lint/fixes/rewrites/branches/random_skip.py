@@ -14,10 +14,10 @@ import ast
 
 from pygraph_lint.analysis.syntax.nodes import compared, keyword, negated
 from pygraph_lint.fixes.engine.build import conjunction, expression, operand
+from pygraph_lint.fixes.engine.names import assigned_values, loads, own_nodes, pure, shared
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.conditions import operands
 from pygraph_lint.fixes.shared.factories import FLOATING_DTYPES
-from pygraph_lint.fixes.shared.names import assigned_values, loads, own_nodes, pure, shared
 
 
 class RandomSkip(Rewrite):
@@ -111,8 +111,7 @@ def _test(statement: ast.stmt) -> ast.expr:
     if isinstance(statement, (ast.If, ast.While)):
         return statement.test
     if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
-        value = statement.value
-        return value.test if isinstance(value, ast.IfExp) else value
+        return statement.value
     raise Declined("the draw is compared neither in an if nor in an assignment")
 
 
@@ -171,8 +170,6 @@ def _only_truth(site: Site, statement: ast.stmt) -> bool:
     tested.
     """
     if isinstance(statement, (ast.If, ast.While)):
-        return True
-    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.IfExp):
         return True
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     target = targets[0] if len(targets) == 1 else None

@@ -28,6 +28,7 @@ from pygraph_lint.fixes.engine.build import (
     operand,
 )
 from pygraph_lint.fixes.engine.imports import use_torch
+from pygraph_lint.fixes.engine.names import changes_in_place
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.branch_arms import NEUTRAL, Step, steps
 from pygraph_lint.fixes.shared.computable import ONE, SINGLE, alike, is_held, may_not_fit, shape_of
@@ -40,7 +41,6 @@ from pygraph_lint.fixes.shared.conditions import (
     tested_operands,
 )
 from pygraph_lint.fixes.shared.guards import not_compiling
-from pygraph_lint.fixes.shared.names import changes_in_place
 
 BOTH_ARMS = (
     "both arms are computed: dtypes, strides and aliases may differ from those of the arm taken,"

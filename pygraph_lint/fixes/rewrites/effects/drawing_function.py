@@ -14,9 +14,9 @@ import ast
 
 from pygraph_lint.analysis.control_flow.statement_graph import parameters
 from pygraph_lint.analysis.syntax.nodes import dotted
+from pygraph_lint.fixes.engine.names import assigned_values, own_nodes
 from pygraph_lint.fixes.engine.site import Rewrite, Site
 from pygraph_lint.fixes.shared.disable import disable, is_called, leave_out, plain_function
-from pygraph_lint.fixes.shared.names import assigned_values, own_nodes
 
 # What makes or draws tensors, and what only asks; anything else of torch is work for the device.
 _MAKING = frozenset(

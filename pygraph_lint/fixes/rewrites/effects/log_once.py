@@ -19,8 +19,8 @@ import libcst as cst
 from pygraph_lint.fixes.engine.build import Line
 from pygraph_lint.fixes.engine.build import statement as statement_of
 from pygraph_lint.fixes.engine.imports import imported_above, use_torch
+from pygraph_lint.fixes.engine.names import loads
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
-from pygraph_lint.fixes.shared.names import loads
 
 _METHODS = ("debug_once", "error_once", "info_once", "warning_once")
 

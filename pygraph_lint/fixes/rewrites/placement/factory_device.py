@@ -18,6 +18,7 @@ import libcst as cst
 
 from pygraph_lint.analysis.syntax.nodes import dotted, keyword, method_name, receiver
 from pygraph_lint.fixes.engine.build import bare, code, expression, starred, with_keyword
+from pygraph_lint.fixes.engine.names import pure, shared
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.factories import (
     FACTORIES,
@@ -30,7 +31,6 @@ from pygraph_lint.fixes.shared.factories import (
     is_integer,
     literal_number,
 )
-from pygraph_lint.fixes.shared.names import pure, shared
 
 # What gives the same on every device, in memory laid out in the same way after a copy.
 _KEEPING = frozenset(

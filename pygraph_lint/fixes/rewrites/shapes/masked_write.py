@@ -18,6 +18,7 @@ from pygraph_lint.analysis.queries.interface import Type
 from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.engine.build import Line, assign, call, expression, operand
 from pygraph_lint.fixes.engine.imports import use_torch
+from pygraph_lint.fixes.engine.names import all_nodes, changes_in_place
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.masks import (
     everywhere,
@@ -27,7 +28,6 @@ from pygraph_lint.fixes.shared.masks import (
     masked_reads,
     widened,
 )
-from pygraph_lint.fixes.shared.names import all_nodes, changes_in_place
 
 _OPERATORS: dict[type[ast.operator], Callable[[], cst.BaseBinaryOp]] = {
     ast.Add: cst.Add,

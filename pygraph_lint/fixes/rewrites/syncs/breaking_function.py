@@ -18,6 +18,7 @@ from __future__ import annotations
 import ast
 from itertools import pairwise
 
+from pygraph_lint.fixes.engine.names import all_nodes, own_nodes
 from pygraph_lint.fixes.engine.site import Rewrite, Site
 from pygraph_lint.fixes.shared.breaking_places import (
     Path,
@@ -36,7 +37,6 @@ from pygraph_lint.fixes.shared.disable import (
     wrappers,
 )
 from pygraph_lint.fixes.shared.forwarding import few, in_body, only_called, passing_on, work
-from pygraph_lint.fixes.shared.names import all_nodes, own_nodes
 
 _CONSTRUCTOR = "__init__"
 

@@ -14,10 +14,10 @@ import ast
 import re
 
 from pygraph_lint.analysis.syntax.nodes import method_name
+from pygraph_lint.fixes.engine.names import all_nodes, changed_in_place, stores
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.breaking_places import in_avoided_arm
 from pygraph_lint.fixes.shared.call_chains import Chain, add_argument, add_parameter, chains_to
-from pygraph_lint.fixes.shared.names import all_nodes, changed_in_place, stores
 
 _PARAMETER = "\0"
 # What raises for an empty tensor, or for one of several elements.

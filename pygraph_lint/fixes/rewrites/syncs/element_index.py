@@ -16,8 +16,8 @@ from pygraph_lint.analysis.queries.interface import Type
 from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.engine.build import expression, operand
 from pygraph_lint.fixes.engine.imports import use_torch
+from pygraph_lint.fixes.engine.names import changed_in_place, stored
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
-from pygraph_lint.fixes.shared.names import changed_in_place, stored
 
 _DEPTH = 4
 _WHOLE = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)

@@ -18,12 +18,12 @@ from itertools import chain, pairwise
 from pygraph_lint.analysis.syntax.nodes import first_line
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.line_breaks import wrap
+from pygraph_lint.fixes.engine.names import all_nodes, loads, shared
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.breaking_places import Path, breaking_places, in_avoided_arm
 from pygraph_lint.fixes.shared.disable import leave_out
 from pygraph_lint.fixes.shared.forwarding import FEW, operations, top_of
 from pygraph_lint.fixes.shared.light_calls import is_light
-from pygraph_lint.fixes.shared.names import all_nodes, loads, shared
 
 # What sees the names of the function around it.
 _LOOKING = ("locals", "vars", "dir", "eval", "exec")

@@ -9,9 +9,9 @@ import ast
 
 from pygraph_lint.fixes.engine.build import expression
 from pygraph_lint.fixes.engine.imports import use_torch
+from pygraph_lint.fixes.engine.names import assigned_values, loads
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.rewrites.branches.random_skip import asked
-from pygraph_lint.fixes.shared.names import assigned_values, loads
 
 _UNIFORM = frozenset({"random.random", "numpy.random.random", "numpy.random.rand"})
 _BOUNDED = frozenset({"random.uniform", "numpy.random.uniform"})
