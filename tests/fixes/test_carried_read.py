@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
+from pygraph_lint.fixes.engine import loop
+from pygraph_lint.project.runner import Runner
+from pygraph_lint.rules.catalogue import load
 from tests.fixes.equivalence import breaks, module_of
 from tests.fixes.support import edited, marked, offer
 
@@ -118,6 +123,29 @@ def test_it_is_read_in_front_of_the_loop(name: str) -> None:
     torch.manual_seed(1)
     assert torch.equal(first(*given), alone[1]()(*given))  # whoever does not pass it
     assert breaks(new, given) < breaks(old, given)
+
+
+def test_a_list_that_reads_in_each_turn_gets_what_was_read(tmp_path: Path) -> None:
+    text = marked(LAYERS)[0]
+    lines = (
+        "        sizes = lengths.tolist()\n"
+        "        return torch.cat([self.proj(part).softmax(0) for part in torch.split(x, sizes)])\n"
+    )
+    turns = (
+        "        parts = [torch.split(each, lengths.tolist(), dim=0) for each in (x, x * 2)]\n"
+        "        return torch.cat([self.proj(a + b) for a, b in zip(*parts)])\n"
+    )
+    path = tmp_path / "model.py"
+    path.write_text(edited(text, lines, turns))
+    runner = Runner(load(), {})
+    fixed = loop.fix_files(runner, [path], True)
+    assert [fix.rewrite for _, fix in fixed.applied] == ["carried_read"]
+    old, new = (
+        module_of(each.decode()).Model() for each in (*fixed.before.values(), *fixed.after.values())
+    )
+    given = (torch.arange(8.0).reshape(4, 2), torch.tensor([0, 1, 4]))
+    assert torch.equal(old(*given), new(*given))
+    assert breaks(old, given) > breaks(new, given) == 1
 
 
 def test_layers_that_are_also_called_one_behind_the_other_keep_their_arguments() -> None:
