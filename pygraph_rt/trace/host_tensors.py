@@ -12,6 +12,8 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
+from pygraph_rt.trace.model import Frame
+
 # These take only a shape, a dtype or a device from a tensor of the other side.
 _ASK_ONLY = frozenset(("expand_as", "view_as", "reshape_as", "type_as", "size", "broadcast_to"))
 _FROM_DATA = frozenset(("tensor", "as_tensor", "asarray", "new_tensor"))
@@ -19,15 +21,15 @@ _COPIES = frozenset(("to", "cuda", "type", "type_as", "copy_"))
 _INDEXING = (operator.getitem, operator.setitem)
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
-Stack = tuple[tuple[str, int, str], ...]
+Stack = tuple[Frame, ...]
 
 
 @dataclass(frozen=True)
 class Meeting:
     """One host tensor that a graph uses with the device.
 
-    stack: file, line and function of the user's frames, outermost first: where the graph makes the
-    host tensor, else where it meets the device.
+    stack: the user's frames, outermost first: where the graph makes the host tensor, else where it
+    meets the device.
     """
 
     stack: Stack
@@ -133,4 +135,4 @@ def _has_list(index: Any) -> bool:
 
 def _stack(node: Node) -> Stack:
     places = _FRAME.findall(str(node.meta.get("stack_trace") or ""))
-    return tuple((file, int(line), function) for file, line, function in places)
+    return tuple(Frame(file, int(line), function) for file, line, function in places)
