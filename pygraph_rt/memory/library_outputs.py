@@ -17,7 +17,6 @@ import torch
 
 from pygraph_rt.errors import Unprovable
 from pygraph_rt.memory.pool import Segment, blocks_of
-from pygraph_rt.memory.slabs import knows_hooks
 from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.outputs import Fresh, OutputPlan, Slab, Storage
 
@@ -42,8 +41,6 @@ class RetainedSegment(NamedTuple):
 
 def candidates(plan: OutputPlan, saved: Collection[int]) -> frozenset[int]:
     """Storages that library calls returned, and that only outputs at the positions `saved` see."""
-    if not knows_hooks():
-        return frozenset()
     shown = {
         o.storage for i, o in enumerate(plan.outputs) if isinstance(o, Fresh) and i not in saved
     }
@@ -88,10 +85,7 @@ def agree(first: Sequence[RetainedSegment], second: Sequence[RetainedSegment]) -
     """Whether two captures have the same storages at the same places of segments of one size,
     wherever the segments are.
     """
-    left, right = (
-        sorted((retained.size, retained.places) for retained in side) for side in (first, second)
-    )
-    return left == right
+    return sorted(r[1:] for r in first) == sorted(r[1:] for r in second)
 
 
 def slabs(

@@ -30,10 +30,9 @@ APART = {
         "FXGraphCacheMiss",
     ): "behind the cache's own use",
     ("torch._inductor.cudagraph_utils", "CUDAGraphPolicy"): "has_policies()",
-    ("torch._inductor.output_code", "CompiledFxGraph"): "supported()",
+    ("torch._inductor.output_code", "CompiledFxGraph"): "has_policies()",
     ("torch._functorch.config", "patch"): "every configuration has it",
     ("torch._C", "_GLIBCXX_USE_CXX11_ABI"): "a build that fails leaves Python's way",
-    ("torch._C._autograd", "_top_saved_tensors_default_hooks"): "behind a look whether it is there",
 }
 
 
