@@ -24,7 +24,7 @@ from pygraph_rt.region.region import Partition
 from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.platform import Native, Platform, same_addresses
 from pygraph_rt.reports.candidates import GRAPH
-from pygraph_rt.reports.report import REGIONS, Region, notice
+from pygraph_rt.reports.report import REGIONS, Region
 from pygraph_rt.select import ballot, remembered
 from pygraph_rt.select.groups import CompiledGraph, Selector
 from pygraph_rt.select.trial import Instruments
@@ -134,7 +134,9 @@ class Backend:
         refuse = partial(_refuse, own.required)
         reason = why_without_graphs() or autograd_cache.why_not_ours()
         if reason is not None:
-            notice(f"pygraph compiles with Inductor and without CUDA graphs, because {reason}.")
+            REGIONS().notice(
+                f"pygraph compiles with Inductor and without CUDA graphs, because {reason}."
+            )
             return hook.compile_plain(gm, example_inputs, patches, reason, refuse)
         # Ranks share their choices with each other, not with later jobs of another size.
         alone = ballot.of_this_process() is None

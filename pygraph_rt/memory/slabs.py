@@ -218,12 +218,12 @@ class SlabMemory:
     def _count(self) -> tuple[Any, ...]:
         """How many have the memory, and each of the outputs, in Python and in C++."""
         assert self._storage is not None
-        references, outputs = sys.getrefcount, self._outputs
+        outputs: list[Any] = self._outputs
         return (
-            references(self._storage),
+            sys.getrefcount(self._storage),
             torch._C._storage_Use_Count(self._storage._cdata),
-            [*map(references, outputs)],
-            [*map(torch.Tensor._use_count, outputs)],  # type: ignore[attr-defined]
+            [*map(sys.getrefcount, outputs)],
+            [output._use_count() for output in outputs],
         )
 
 

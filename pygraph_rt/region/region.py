@@ -60,7 +60,7 @@ class Partition:
         self._variants = Variants(options.variants, read_state, signature.numbers)
         self._serving = Serving()
         self._watcher: Watcher | None = None
-        region.refresh = weakref.WeakMethod(self.refresh)
+        region.refresher = weakref.WeakMethod(self.refresh)
         if options.graphs == "never":
             self._end(Event.RETIRE, "option graphs='never' says so")
 
