@@ -51,8 +51,7 @@ def record_allocations(device: int) -> Iterator[Callable[[], Allocations]]:
     Returns None, and records nothing, while the program records a memory history of its own or has
     one from before: starting and stopping another would lose it.
     """
-    enabled = getattr(torch._C, "_cuda_isHistoryEnabled", None)
-    if enabled is None or enabled() or any(_traces()):
+    if torch._C._cuda_isHistoryEnabled() or any(_traces()):
         yield lambda: None
         return
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
+from pygraph_rt.host_values.crossings import frames_of
 from pygraph_rt.trace.model import Frame
 
 # These take only a shape, a dtype or a device from a tensor of the other side.
@@ -20,7 +20,7 @@ _FROM_DATA = frozenset(("tensor", "as_tensor", "asarray", "new_tensor"))
 _COPIES = frozenset(("to", "cuda", "type", "type_as", "copy_"))
 _INDEXING = (operator.getitem, operator.setitem)
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float)
-_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+
 Stack = tuple[Frame, ...]
 
 
@@ -134,5 +134,4 @@ def _has_list(index: Any) -> bool:
 
 
 def _stack(node: Node) -> Stack:
-    places = _FRAME.findall(str(node.meta.get("stack_trace") or ""))
-    return tuple(Frame(file, int(line), function) for file, line, function in places)
+    return tuple(Frame(file, int(line), function) for file, line, function in frames_of(node))

@@ -11,6 +11,7 @@ line until then, less other waits in it.
 from __future__ import annotations
 
 import contextlib
+import pkgutil
 import sys
 import threading
 import time
@@ -188,7 +189,7 @@ class Syncs:
                 yield tensor, name, inherited, original, self._wrap(name, original)
         if self._gpu:
             for path, name in WAITS:
-                owner = _found(path)
+                owner = pkgutil.resolve_name(path)
                 original = getattr(owner, name, None)
                 if original is not None:
                     waits = self._wrap(f"{path}.{name}", original, always=True)
@@ -345,13 +346,6 @@ def _without_warning(
 
     keep_out(call, callees=True)
     return call
-
-
-def _found(path: str) -> Any:
-    module, _, name = path.rpartition(".")
-    if path in sys.modules:
-        return sys.modules[path]
-    return getattr(sys.modules[module], name, None)
 
 
 def _stack(frame: Any) -> tuple[Frame, ...]:

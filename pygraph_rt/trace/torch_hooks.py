@@ -11,6 +11,7 @@ import contextlib
 import functools
 import importlib
 import json
+import pkgutil
 import re
 import sys
 import threading
@@ -157,7 +158,7 @@ def missing() -> list[str]:
 
 
 def _found(module: str, path: str) -> Any:
-    return functools.reduce(getattr, filter(None, path.split(".")), importlib.import_module(module))
+    return pkgutil.resolve_name(f"{module}:{path}")
 
 
 def _called_by_torch(frame: FrameType | None) -> bool:
