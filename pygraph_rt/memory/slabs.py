@@ -153,7 +153,8 @@ class SlabMemory:
 
     def __init__(self, slab: Slab, empty: Allocate, reinterpret: Callable[..., Any]) -> None:
         self.slab = slab
-        self._is_segment = slab.is_segment
+        # Of the arena, which results of library calls stay in.
+        self._is_segment = slab.blocks[0].kind == "pool"
         self._empty = empty
         self._reinterpret = reinterpret
         self._base: torch.Tensor | None = None

@@ -59,9 +59,9 @@ def _at(node: Node) -> Iterator[Meeting]:
     host = [one for one in inputs if _side(one) == "host"]
     if name in _COPIES and _side(node) == "device" and host:
         yield Meeting(_stack(node), f"`{name}` copies a host tensor to the device", name)
-        yield from _made(host, node, name)
+        yield from _made(host, name)
     elif len(host) < len(inputs) and host and not _asks_only(name):
-        made = list(_made(host, node, name))
+        made = list(_made(host, name))
         yield from made
         if len(made) < len(host):
             reason = f"`{name}` gets a host tensor and tensors on the device"
@@ -73,7 +73,7 @@ def _at(node: Node) -> Iterator[Meeting]:
         yield Meeting(_stack(node), reason, name)
 
 
-def _made(host: list[Node], meeting: Node, where: str) -> Iterator[Meeting]:
+def _made(host: list[Node], where: str) -> Iterator[Meeting]:
     """For each host tensor that this graph makes from nothing: where it does."""
     for one in host:
         origin = _origin(one)
