@@ -11,7 +11,6 @@ reads NaN, or leaves a trace when it writes.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -79,18 +78,18 @@ class Placeholders:
         relative, size = layout(requests)
         self._page = page_size(size, driver.allocation_granularity(device))
         self._span = aligned(size, self._page)
+        self._handle = driver.create_memory(self._page, device)
         self._mapped = 0
-        with contextlib.ExitStack() as undo:
-            handle = driver.create_memory(self._page, device)
-            undo.callback(driver.release_memory, handle)
+        self._base = 0
+        try:
             self._base = driver.reserve(self._span, self._page)
-            undo.callback(driver.free_reservation, self._base, self._span)
-            undo.callback(self._unmap)
             for start in range(0, self._span, self._page):
-                driver.map_memory(self._base + start, self._page, handle)
+                driver.map_memory(self._base + start, self._page, self._handle)
                 self._mapped = start + self._page
             driver.allow_access(self._base, self._span, device)
-            self._undo = undo.pop_all()
+        except BaseException:
+            self.close()
+            raise
         self.ranges = [r._replace(base=r.base + self._base) for r in relative]
         self._range_of = {r.block: r for r in self.ranges}
 
@@ -107,11 +106,15 @@ class Placeholders:
 
     def close(self) -> None:
         """Unmap and free everything; later calls do nothing."""
-        self._undo.close()
-
-    def _unmap(self) -> None:
         if self._mapped:
             self._driver.unmap(self._base, self._mapped)
+            self._mapped = 0
+        if self._base:
+            self._driver.free_reservation(self._base, self._span)
+            self._base = 0
+        if self._handle:
+            self._driver.release_memory(self._handle)
+            self._handle = 0
 
 
 def tensor_at(
