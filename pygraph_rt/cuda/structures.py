@@ -96,6 +96,8 @@ def access_window_bytes(attributes: tuple[tuple[int, bytes], ...]) -> int:
 
 
 Params = KernelNode | MemcpyParams | MemsetParams
+KIND_OF: dict[type, int] = {KernelNode: KERNEL, MemcpyParams: MEMCPY, MemsetParams: MEMSET}
+"""A node's CUgraphNodeType, by what its parameters are."""
 
 
 class RawNode(NamedTuple):

@@ -134,11 +134,8 @@ def returned(plan: OutputPlan, results: Sequence[Any]) -> dict[int, torch.Untype
         if not isinstance(spec, Fresh):
             continue
         storage = plan.storages[spec.storage]
-        if (tuple(value.shape), tuple(value.stride()), value.storage_offset()) != (
-            spec.size,
-            spec.stride,
-            spec.offset,
-        ):
+        layout = (tuple(value.shape), tuple(value.stride()), value.storage_offset())
+        if layout != (spec.size, spec.stride, spec.offset):
             raise Unprovable(
                 "its outputs have another layout than on the call before; code that depends on "
                 "data cannot be replayed, keep it out of the compiled region"
