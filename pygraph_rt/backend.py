@@ -18,6 +18,7 @@ from pygraph_rt.cuda.native.memory import Helper
 from pygraph_rt.errors import DriverError, GraphRequired
 from pygraph_rt.inductor import autograd_cache, cuts, hook, torch_support
 from pygraph_rt.inductor.partition_info import PartitionInfo
+from pygraph_rt.inductor.reused_inputs import source_of
 from pygraph_rt.options import Options, split_options
 from pygraph_rt.region.maker import GraphMaker
 from pygraph_rt.region.region import Partition
@@ -181,8 +182,8 @@ class Backend:
 
 def _select(partition: Partition, function: Function, compiled: CompiledGraph) -> None:
     """Do as an earlier process decided, or find out."""
-    source = hook.source_of(function)
-    if source is not None:
+    source = source_of(function)
+    if source:
         name = getattr(function, "__name__", "")
         partition.key = remembered.code_key(source, name, _machine(partition.device))
     known = compiled.decisions.load(partition.key)

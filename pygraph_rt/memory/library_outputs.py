@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pygraph_rt.errors import Unprovable
-from pygraph_rt.memory.pool import Segment, blocks_of
+from pygraph_rt.memory.pool import Segment, blocks_of, whole
 from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.outputs import Fresh, OutputPlan, Slab, Storage
 
@@ -121,7 +121,7 @@ def copy_or_retain(
     left = {n for segment in retained for n, _ in segment.places}
     for n, source in found.items():
         if n not in left:
-            _copy(source, placed[n])
+            whole(placed[n].untyped_storage()).copy_(whole(source))
     return retained
 
 
@@ -150,10 +150,3 @@ def returned(plan: OutputPlan, results: Sequence[Any]) -> dict[int, torch.Untype
             )
         found[spec.storage] = source
     return found
-
-
-def _copy(source: torch.UntypedStorage, placed: torch.Tensor) -> None:
-    """Copy the bytes of a library's result to where its output is `placed`."""
-    whole = torch.empty((0,), dtype=torch.uint8, device=placed.device)
-    place = whole.clone().set_(placed.untyped_storage(), 0, (source.nbytes(),), (1,))
-    place.copy_(whole.set_(source, 0, (source.nbytes(),), (1,)))

@@ -44,6 +44,12 @@ def blocks_of(segment: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
         address += size
 
 
+def whole(storage: torch.UntypedStorage) -> torch.Tensor:
+    """All bytes of a storage."""
+    empty = torch.empty((0,), dtype=torch.uint8, device=storage.device)
+    return empty.set_(storage, 0, (storage.nbytes(),), (1,))
+
+
 @contextlib.contextmanager
 def record_allocations(device: int) -> Iterator[Callable[[], Allocations]]:
     """Record what torch's allocator hands out on this GPU; what is yielded returns it.

@@ -13,6 +13,7 @@ from pygraph_rt.capture import generated, record
 from pygraph_rt.capture.operators import Operators
 from pygraph_rt.errors import DriverError
 from pygraph_rt.inductor.partition_info import Signature
+from pygraph_rt.memory import pool
 from pygraph_rt.options import Options
 from pygraph_rt.region.region import Partition
 from pygraph_rt.reports.report import Region
@@ -154,7 +155,7 @@ def test_a_call_whose_results_do_not_come_again_is_compared_on_the_cpu(
 
     def resize(storage: torch.UntypedStorage, nbytes: int) -> None:
         """What is given back is soon another's."""
-        snapshot._whole(storage).fill_(77)
+        pool.whole(storage).fill_(77)
 
     moved: list[int] = []
     move = snapshot.Aside._move
