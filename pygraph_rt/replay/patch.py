@@ -124,9 +124,9 @@ class PythonPatcher:
         """
         held, self._held = self._held, None
         nobody_knows: Any = itertools.repeat(None)
-        known = zip(held or nobody_knows, before or nobody_knows, strict=False)
+        known = held or nobody_knows, before or nobody_knows
         dirty: set[int] = set()
-        for words, now, (there, then) in zip(self._words, wanted, known, strict=False):
+        for words, now, there, then in zip(self._words, wanted, *known, strict=False):
             if now != there:
                 words.write(now)
             if now != then:
