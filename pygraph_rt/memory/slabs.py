@@ -219,12 +219,13 @@ class SlabMemory:
     def _count(self) -> tuple[Any, ...]:
         """How many have the memory, and each of the outputs, in Python and in C++."""
         assert self._storage is not None
-        outputs: list[Any] = self._outputs
+        tensor: Any = torch.Tensor
+        references, outputs = sys.getrefcount, self._outputs
         return (
-            sys.getrefcount(self._storage),
+            references(self._storage),
             torch._C._storage_Use_Count(self._storage._cdata),
-            [*map(sys.getrefcount, outputs)],
-            [output._use_count() for output in outputs],
+            [*map(references, outputs)],
+            [*map(tensor._use_count, outputs)],
         )
 
 
