@@ -121,7 +121,7 @@ def copy_or_retain(
     left = {n for segment in retained for n, _ in segment.places}
     for n, source in found.items():
         if n not in left:
-            whole(placed[n].untyped_storage()).copy_(whole(source))
+            _copy(source, placed[n])
     return retained
 
 
@@ -150,3 +150,8 @@ def returned(plan: OutputPlan, results: Sequence[Any]) -> dict[int, torch.Untype
             )
         found[spec.storage] = source
     return found
+
+
+def _copy(source: torch.UntypedStorage, placed: torch.Tensor) -> None:
+    """Copy the bytes of a library's result to where its output is `placed`."""
+    whole(placed.untyped_storage()).copy_(whole(source))
