@@ -13,7 +13,6 @@ from pygraph_rt.capture import generated, record
 from pygraph_rt.capture.operators import Operators
 from pygraph_rt.errors import DriverError
 from pygraph_rt.inductor.partition_info import Signature
-from pygraph_rt.memory import pool
 from pygraph_rt.options import Options
 from pygraph_rt.region.region import Partition
 from pygraph_rt.reports.report import Region
@@ -155,7 +154,7 @@ def test_a_call_whose_results_do_not_come_again_is_compared_on_the_cpu(
 
     def resize(storage: torch.UntypedStorage, nbytes: int) -> None:
         """What is given back is soon another's."""
-        pool.whole(storage).fill_(77)
+        snapshot.whole(storage).fill_(77)
 
     moved: list[int] = []
     move = snapshot.Aside._move
