@@ -21,7 +21,8 @@ from typing import Any
 from pygraph_rt.files import write_whole
 from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 
-FORMAT = 1
+# Of the files, and of how what they hold was measured.
+FORMAT = 2
 # An old decision is found anew: what a region costs depends on more than its key.
 _OLDEST_S = 30 * 86400.0
 FOLDER_VARIABLE, SWITCH_VARIABLE = "PYGRAPH_CACHE_DIR", "PYGRAPH_REMEMBER"
