@@ -18,13 +18,14 @@ from pygraph_rt.cuda.native.memory import Helper
 from pygraph_rt.errors import DriverError, GraphRequired
 from pygraph_rt.inductor import autograd_cache, cuts, hook, torch_support
 from pygraph_rt.inductor.partition_info import PartitionInfo
+from pygraph_rt.inductor.reused_inputs import source_of
 from pygraph_rt.options import Options, split_options
 from pygraph_rt.region.maker import GraphMaker
 from pygraph_rt.region.region import Partition
 from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.platform import Native, Platform, same_addresses
 from pygraph_rt.reports.candidates import GRAPH
-from pygraph_rt.reports.report import REGIONS, Region, notice
+from pygraph_rt.reports.report import REGIONS, Region
 from pygraph_rt.select import ballot, remembered
 from pygraph_rt.select.groups import CompiledGraph, Selector
 from pygraph_rt.select.trial import Instruments
@@ -134,7 +135,9 @@ class Backend:
         refuse = partial(_refuse, own.required)
         reason = why_without_graphs() or autograd_cache.why_not_ours()
         if reason is not None:
-            notice(f"pygraph compiles with Inductor and without CUDA graphs, because {reason}.")
+            REGIONS().notice(
+                f"pygraph compiles with Inductor and without CUDA graphs, because {reason}."
+            )
             return hook.compile_plain(gm, example_inputs, patches, reason, refuse)
         # Ranks share their choices with each other, not with later jobs of another size.
         alone = ballot.of_this_process() is None
@@ -179,8 +182,8 @@ class Backend:
 
 def _select(partition: Partition, function: Function, compiled: CompiledGraph) -> None:
     """Do as an earlier process decided, or find out."""
-    source = hook.source_of(function)
-    if source is not None:
+    source = source_of(function)
+    if source:
         name = getattr(function, "__name__", "")
         partition.key = remembered.code_key(source, name, _machine(partition.device))
     known = compiled.decisions.load(partition.key)

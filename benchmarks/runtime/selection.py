@@ -208,7 +208,7 @@ def first_calls(step: Step, inputs: list[list[torch.Tensor]]) -> dict[str, Any]:
     calls were made without graph once there was one.
     """
     own = OwnTime()
-    regions = REGIONS().alive()
+    regions = REGIONS().refreshed()
     captured_at = plain_before = 0
     synchronize()
     started = time.perf_counter()

@@ -7,7 +7,6 @@ which output, and lets a capture put exactly these allocations where the runtime
 
 from __future__ import annotations
 
-import linecache
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from torch.multiprocessing import reductions
 
 from pygraph_rt.errors import Unprovable
 from pygraph_rt.host_values import ops
+from pygraph_rt.inductor.reused_inputs import source_of
 from pygraph_rt.inductor.runner_inlining import Inlined
 from pygraph_rt.plan.outputs import Allocate, Dims, Layout
 
@@ -63,10 +63,7 @@ def adds_in_any_order(function: Callable[..., Any]) -> bool:
     """Whether its module has a Triton kernel that adds with atomic operations. A hint: results may
     differ from call to call, and those of torch's own kernels may, too.
     """
-    code = getattr(function, "__code__", None)
-    return code is not None and any(
-        "atomic_add(" in s for s in linecache.getlines(code.co_filename)
-    )
+    return "atomic_add(" in source_of(function)
 
 
 def storage_id(tensor: torch.Tensor) -> int:

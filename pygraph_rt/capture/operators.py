@@ -61,5 +61,4 @@ def _replaced(function: torch._ops.OpOverload) -> bool:
     """Whether code in Python was registered for an operator of torch's on GPUs."""
     overload = function._overloadname
     name = function._opname + ("" if overload == "default" else f".{overload}")
-    known = getattr(torch.library, "_impls", None)
-    return known is None or f"{function.namespace}/{name}/CUDA" in known
+    return f"{function.namespace}/{name}/CUDA" in torch.library._impls

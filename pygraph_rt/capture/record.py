@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -92,19 +93,16 @@ def record(job: Job, reverse: bool) -> Recording:
 
     Raises Unprovable for what cannot be replayed, and what the code raises; nothing is held then.
     """
-    blocks = _requests(job)
-    places = Placeholders(job.driver, job.signature.device, blocks[::-1] if reverse else blocks)
-    try:
+    blocks = _requests(job)[:: -1 if reverse else 1]
+    with contextlib.ExitStack() as undo:
+        places = Placeholders(job.driver, job.signature.device, blocks)
+        undo.callback(places.close)
         recorder = _Recorder(job, places)
         graph = recorder.capture()
-        try:
-            return recorder.read(graph)
-        except BaseException:
-            graph.reset()
-            raise
-    except BaseException:
-        places.close()
-        raise
+        undo.callback(graph.reset)
+        recording = recorder.read(graph)
+        undo.pop_all()
+        return recording
 
 
 def _requests(job: Job) -> list[Request]:

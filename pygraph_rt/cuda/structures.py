@@ -8,22 +8,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 KERNEL, MEMCPY, MEMSET, EMPTY = 0, 1, 2, 5
-NODE_KINDS = {
-    0: "kernel",
-    1: "memory copy",
-    2: "memory set",
-    3: "host function",
-    4: "child graph",
-    5: "empty",
-    6: "event wait",
-    7: "event record",
-    8: "semaphore signal",
-    9: "semaphore wait",
-    10: "memory allocation",
-    11: "memory free",
-    12: "batch memory operation",
-    13: "conditional",
-}
+_KINDS = (
+    *("kernel", "memory copy", "memory set", "host function", "child graph", "empty"),
+    *("event wait", "event record", "semaphore signal", "semaphore wait"),
+    *("memory allocation", "memory free", "batch memory operation", "conditional"),
+)
+NODE_KINDS = dict(enumerate(_KINDS))
+"""Names of CUgraphNodeType's values."""
 
 _ACCESS_POLICY_WINDOW = 1
 
@@ -105,6 +96,8 @@ def access_window_bytes(attributes: tuple[tuple[int, bytes], ...]) -> int:
 
 
 Params = KernelNode | MemcpyParams | MemsetParams
+KIND_OF: dict[type, int] = {KernelNode: KERNEL, MemcpyParams: MEMCPY, MemsetParams: MEMSET}
+"""A node's CUgraphNodeType, by what its parameters are."""
 
 
 class RawNode(NamedTuple):

@@ -1,7 +1,7 @@
 """The operators that placement puts into graphs.
 
 They are operators of our own because Inductor moves CPU tensors to the GPU on its own account where
-it sees only operators that it knows; `inductor/hook.py` says what they compile to. Inductor's cache
+it sees only operators that it knows; `lowerings.py` says what they compile to. Inductor's cache
 keys graphs by the names of their operators: a change of what these compile to needs a new
 namespace.
 """

@@ -3,8 +3,7 @@
 A hit in it skips Inductor, and with it the function that wraps a graph's partitions. torch 2.12 and
 later ask a `CUDAGraphPolicy` about every compiled graph, also about one that comes out of the
 cache: there the partitions are wrapped. torch 2.11 has no policy; each graph that comes out of the
-cache goes through `CompiledFxGraph.post_compile`, which is wrapped there. With any other torch that
-has no policy the cache is off. What has to be known for
+cache goes through `CompiledFxGraph.post_compile`, which is wrapped there. What has to be known for
 it was found in the FX graph, which a hit never makes; so it is kept with the compiled graph, as an
 argument of its compilation. Caches of torch hold that argument, hash it, and pass it on in
 artifacts; a process without this package can read them all.
@@ -25,8 +24,6 @@ from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-from pygraph_rt.inductor.torch_support import OLDEST, torch_version
 
 ARGUMENT = "pygraph"
 """The argument of a graph's compilation that holds what is known of it."""
@@ -51,11 +48,6 @@ def has_policies() -> bool:
     return hasattr(_inductor_config(), "cudagraph_policy")
 
 
-def is_first_supported() -> bool:
-    """Whether this is torch 2.11, where a graph that was loaded goes through `post_compile`."""
-    return torch_version() == OLDEST
-
-
 def _inductor_config() -> Any:
     from torch._inductor import config
 
@@ -74,19 +66,13 @@ def compiling() -> Iterator[None]:
 
 @contextlib.contextmanager
 def cached(restore: Restore, options: str) -> Iterator[dict[str, Any]]:
-    """While Inductor is called: its settings, with which the cache is used if it can be.
+    """While Inductor is called: its settings, with which the cache is used.
 
     `restore` is given each compiled graph that comes out of the cache, and what is known of it; it
     may raise ValueError, and the graph is compiled again. `options`: what compiled code depends on,
     beside what torch knows.
     """
-    known = getattr(_inductor_config(), _KEYS, None)
-    if known is None or not (has_policies() or is_first_supported()):
-        import torch._functorch.config
-
-        with torch._functorch.config.patch(enable_autograd_cache=False):
-            yield {}
-        return
+    known = getattr(_inductor_config(), _KEYS)
     settings: dict[str, Any] = {_KEYS: {**known, ARGUMENT: f"{_code()} {options}"}}
     if has_policies():
         yield {**settings, "cudagraph_policy": _policy()(restore)}

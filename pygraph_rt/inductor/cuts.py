@@ -122,8 +122,7 @@ def _why_split(node: Any) -> tuple[str, str]:
     if name in _OPERATORS:
         why, rule = _OPERATORS[name]
         return f"{name} {why}", rule
-    unsafe = getattr(torch.Tag, "cudagraph_unsafe", None)
-    if unsafe is not None and unsafe in target.tags:
+    if torch.Tag.cudagraph_unsafe in target.tags:
         return f"{name} says that it cannot be captured", ""
     made = {device.type for device in devices_of(node)}
     read = {device.type for source in node.all_input_nodes for device in devices_of(source)}

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, wraps
-from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -41,15 +40,6 @@ Refuse = Callable[[Function, Region, str], Function]
 """Given a compiled graph that gets no region, its place in reports, and why (a clause): what to
 call instead.
 """
-
-
-def source_of(function: Function) -> str | None:
-    """The generated module's source, or None when it is not a file."""
-    found = getattr(function, "__globals__", {}).get("__file__")
-    try:
-        return None if found is None else Path(found).read_text("utf-8")
-    except (OSError, ValueError):
-        return None
 
 
 def keep(function: Function, region: Region, reason: str) -> Function:

@@ -16,6 +16,12 @@ from pygraph_rt.inductor.runner_inlining import Inlined
 _VIEW = "reinterpret_tensor"
 
 
+def source_of(function: Any) -> str:
+    """The text of a generated function's module; empty where it is in no file."""
+    code = getattr(function, "__code__", None)
+    return "" if code is None else "".join(linecache.getlines(code.co_filename))
+
+
 def overwritten(function: Callable[..., Any], donated: frozenset[int]) -> frozenset[int]:
     """The arguments among `donated` that the code may write to: all where that cannot be read."""
     generated = function.generated if isinstance(function, Inlined) else function
@@ -31,7 +37,7 @@ def _statements_of(function: Any) -> list[ast.stmt] | None:
     """All statements of the function, read in its module's file."""
     try:
         code = function.__code__
-        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+        tree = ast.parse(source_of(function))
     except (AttributeError, SyntaxError, ValueError):
         return None
     for node in _nested(tree):

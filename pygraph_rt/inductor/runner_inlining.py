@@ -199,7 +199,7 @@ class GraphCall:
 
     def __init__(
         self,
-        region: Callable[[list[Any], bool], Any],
+        region: Callable[..., Any],
         info: Region,
         runner: RunnerCall,
         call: Any,
@@ -233,7 +233,7 @@ class GraphCall:
         if info.bypassed:
             info.unserved += 1
             return self._partition(given)
-        return self.region(given, False)
+        return self.region(given) if watched else self.region(given, False)
 
 
 def _aligner() -> Callable[[Any], Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
+import pkgutil
 import re
 from collections.abc import Callable
 from importlib import metadata
@@ -21,37 +21,49 @@ def torch_version() -> tuple[int, int]:
     return int(numbers[0]), int(numbers[1])
 
 
-NEEDED = {
-    "torch._C": (
-        "_construct_storage_from_data_pointer",
-        "_cuda_clearCublasWorkspaces",
-        "_cuda_endAllocateToPool",
-        "_cuda_getCurrentRawStream",
-        "_cuda_getDevice",
-        "_cuda_isCurrentStreamCapturing",
-        "_cuda_releasePool",
-        "_dispatch_get_all_op_names",
-        "_is_any_autocast_enabled",
-    ),
-    "torch._C._dynamo.guards": ("_reinterpret_tensor",),
-    "torch._guards": ("CompileContext", "TracingContext", "detect_fake_mode"),
-    "torch._inductor": ("list_mode_options",),
-    "torch._inductor.compile_fx": ("compile_fx_inner",),
-    "torch._inductor.cpp_builder": ("get_cpp_compiler",),
-    "torch._inductor.exc": ("InvalidCxxCompiler",),
-    "torch._inductor.ir": ("CppTemplateBuffer",),
-    "torch._inductor.lowering": ("fallback_handler", "lowerings", "register_lowering"),
-    "torch._inductor.utils": ("BoxedBool", "get_donated_idxs"),
-    "torch._inductor.virtualized": ("V",),
-    "torch._ops": ("HigherOrderOperator", "OpOverload"),
-    "torch._subclasses.fake_tensor": ("FakeTensor", "FakeTensorMode"),
-    "torch.cuda.memory": ("_record_memory_history", "_snapshot"),
-    "torch.fx.experimental.symbolic_shapes": ("free_unbacked_symbols",),
-    "torch.multiprocessing.reductions": ("StorageWeakRef",),
-    "torch.utils._python_dispatch": ("TorchDispatchMode",),
-}
-"""What the runtime uses of torch beside its public interface, by module. Compilation without graphs
-needs none of it; what is not here is used only where it is there.
+NEEDED = (
+    "torch.Tag.cudagraph_unsafe",
+    "torch.Tensor._use_count",
+    "torch._C._autograd._top_saved_tensors_default_hooks",
+    "torch._C._construct_storage_from_data_pointer",
+    "torch._C._cuda_clearCublasWorkspaces",
+    "torch._C._cuda_endAllocateToPool",
+    "torch._C._cuda_getCurrentRawStream",
+    "torch._C._cuda_getDevice",
+    "torch._C._cuda_isCurrentStreamCapturing",
+    "torch._C._cuda_isHistoryEnabled",
+    "torch._C._cuda_releasePool",
+    "torch._C._dispatch_get_all_op_names",
+    "torch._C._dynamo.guards._reinterpret_tensor",
+    "torch._C._is_any_autocast_enabled",
+    "torch._C._storage_Use_Count",
+    "torch._guards.CompileContext",
+    "torch._guards.TracingContext",
+    "torch._guards.detect_fake_mode",
+    "torch._inductor.compile_fx.compile_fx_inner",
+    "torch._inductor.config.unsafe_marked_cacheable_functions",
+    "torch._inductor.cpp_builder.get_cpp_compiler",
+    "torch._inductor.exc.InvalidCxxCompiler",
+    "torch._inductor.list_mode_options",
+    "torch._inductor.lowering.fallback_handler",
+    "torch._inductor.lowering.lowerings",
+    "torch._inductor.lowering.register_lowering",
+    "torch._inductor.utils.BoxedBool",
+    "torch._inductor.utils.get_donated_idxs",
+    "torch._inductor.virtualized.V",
+    "torch._ops.HigherOrderOperator",
+    "torch._ops.OpOverload",
+    "torch._subclasses.fake_tensor.FakeTensor",
+    "torch._subclasses.fake_tensor.FakeTensorMode",
+    "torch.cuda.memory._record_memory_history",
+    "torch.cuda.memory._snapshot",
+    "torch.fx.experimental.symbolic_shapes.free_unbacked_symbols",
+    "torch.library._impls",
+    "torch.multiprocessing.reductions.StorageWeakRef",
+    "torch.utils._python_dispatch.TorchDispatchMode",
+)
+"""What the runtime uses of torch beside its public interface. Compilation without graphs needs none
+of it; what is not here is used only where it is there.
 """
 
 
@@ -75,14 +87,11 @@ def why_plain() -> str | None:
 
 def _missing() -> str | None:
     """The first name of NEEDED that this torch does not have."""
-    for module, names in NEEDED.items():
-        try:
-            found = importlib.import_module(module)
-        except ImportError:
-            return module
-        for name in names:
-            if not hasattr(found, name):
-                return f"{module}.{name}"
+    for name in NEEDED:
+        with contextlib.suppress(ImportError, AttributeError):
+            pkgutil.resolve_name(name)
+            continue
+        return name
     return None
 
 

@@ -144,7 +144,7 @@ class NativeAllocator:
         self._torchs = empty if empty in _torchs_functions() else None
         specimen = empty((0,), (1,), torch.uint8) if self._torchs is not None else None
         shared = tuple(
-            (m.slab.memory, m.slab.offsets, m.slab.views, m.reuses) for m in python.shared
+            (m.slab.memory, m.slab.offsets, m.slab.views, m.slab.reuse) for m in python.shared
         )
         pieces = tuple(python.memory)
         self._plan = native.Plan(specimen, pieces, python.first, shared, python.order)

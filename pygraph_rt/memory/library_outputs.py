@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pygraph_rt.errors import Unprovable
-from pygraph_rt.memory.pool import Segment, blocks_of
-from pygraph_rt.memory.slabs import knows_hooks
+from pygraph_rt.memory.pool import Segment, blocks_of, whole
 from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.outputs import Fresh, OutputPlan, Slab, Storage
 
@@ -42,8 +41,6 @@ class RetainedSegment(NamedTuple):
 
 def candidates(plan: OutputPlan, saved: Collection[int]) -> frozenset[int]:
     """Storages that library calls returned, and that only outputs at the positions `saved` see."""
-    if not knows_hooks():
-        return frozenset()
     shown = {
         o.storage for i, o in enumerate(plan.outputs) if isinstance(o, Fresh) and i not in saved
     }
@@ -88,10 +85,7 @@ def agree(first: Sequence[RetainedSegment], second: Sequence[RetainedSegment]) -
     """Whether two captures have the same storages at the same places of segments of one size,
     wherever the segments are.
     """
-    left, right = (
-        sorted((retained.size, retained.places) for retained in side) for side in (first, second)
-    )
-    return left == right
+    return sorted(r[1:] for r in first) == sorted(r[1:] for r in second)
 
 
 def slabs(
@@ -140,11 +134,8 @@ def returned(plan: OutputPlan, results: Sequence[Any]) -> dict[int, torch.Untype
         if not isinstance(spec, Fresh):
             continue
         storage = plan.storages[spec.storage]
-        if (tuple(value.shape), tuple(value.stride()), value.storage_offset()) != (
-            spec.size,
-            spec.stride,
-            spec.offset,
-        ):
+        layout = (tuple(value.shape), tuple(value.stride()), value.storage_offset())
+        if layout != (spec.size, spec.stride, spec.offset):
             raise Unprovable(
                 "its outputs have another layout than on the call before; code that depends on "
                 "data cannot be replayed, keep it out of the compiled region"
@@ -163,6 +154,4 @@ def returned(plan: OutputPlan, results: Sequence[Any]) -> dict[int, torch.Untype
 
 def _copy(source: torch.UntypedStorage, placed: torch.Tensor) -> None:
     """Copy the bytes of a library's result to where its output is `placed`."""
-    whole = torch.empty((0,), dtype=torch.uint8, device=placed.device)
-    place = whole.clone().set_(placed.untyped_storage(), 0, (source.nbytes(),), (1,))
-    place.copy_(whole.set_(source, 0, (source.nbytes(),), (1,)))
+    whole(placed.untyped_storage()).copy_(whole(source))

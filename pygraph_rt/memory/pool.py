@@ -44,6 +44,12 @@ def blocks_of(segment: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
         address += size
 
 
+def whole(storage: torch.UntypedStorage) -> torch.Tensor:
+    """All bytes of a storage."""
+    empty = torch.empty((0,), dtype=torch.uint8, device=storage.device)
+    return empty.set_(storage, 0, (storage.nbytes(),), (1,))
+
+
 @contextlib.contextmanager
 def record_allocations(device: int) -> Iterator[Callable[[], Allocations]]:
     """Record what torch's allocator hands out on this GPU; what is yielded returns it.
@@ -51,8 +57,7 @@ def record_allocations(device: int) -> Iterator[Callable[[], Allocations]]:
     Returns None, and records nothing, while the program records a memory history of its own or has
     one from before: starting and stopping another would lose it.
     """
-    enabled = getattr(torch._C, "_cuda_isHistoryEnabled", None)
-    if enabled is None or enabled() or any(_traces()):
+    if torch._C._cuda_isHistoryEnabled() or any(_traces()):
         yield lambda: None
         return
 

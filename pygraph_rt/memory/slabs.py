@@ -75,11 +75,11 @@ def saved(plan: OutputPlan, positions: Collection[int]) -> list[SlabGroup]:
     room = total // _SHARE
     sums = accumulate(aligned(nbytes, _ALIGNMENT) for nbytes, _ in found)
     small = frozenset(n for (_, n), end in zip(found, sums, strict=True) if end <= room)
-    groups = [SlabGroup(small, min(room, _MOST), saved=True, reuse=True)]
-    if knows_hooks():
-        others = frozenset(n for nbytes, n in found if nbytes <= _OTHER) - small
-        groups.append(SlabGroup(others, min(total // _PIECES, _MOST), saved=True))
-    return groups
+    others = frozenset(n for nbytes, n in found if nbytes <= _OTHER) - small
+    return [
+        SlabGroup(small, min(room, _MOST), saved=True, reuse=True),
+        SlabGroup(others, min(total // _PIECES, _MOST), saved=True),
+    ]
 
 
 def gradients(plan: OutputPlan) -> list[SlabGroup]:
@@ -153,10 +153,10 @@ class SlabMemory:
 
     def __init__(self, slab: Slab, empty: Allocate, reinterpret: Callable[..., Any]) -> None:
         self.slab = slab
-        self._is_segment = slab.is_segment
+        # Of the arena, which results of library calls stay in.
+        self._is_segment = slab.blocks[0].kind == "pool"
         self._empty = empty
         self._reinterpret = reinterpret
-        self.reuses = slab.reuse and _COUNTS is not None
         self._base: torch.Tensor | None = None
         self._apart: list[torch.Tensor] = []
         self._stream = 0
@@ -168,7 +168,7 @@ class SlabMemory:
     def allocate(self, stream: int) -> list[int]:
         """Addresses of the blocks in this call."""
         through_hooks = self.slab.saved and hooked()
-        if self.reuses:
+        if self.slab.reuse:
             kept = self._storage is not None and stream == self._stream
             if kept and not through_hooks and self._count() == self._owners:
                 return self._addresses
@@ -196,7 +196,7 @@ class SlabMemory:
         if self._apart:
             return self._moved(base)
         made = [self._reinterpret(base, *view) for view in self.slab.views]
-        if self.reuses:
+        if self.slab.reuse:
             self._storage = base.untyped_storage()
             del base
             self._outputs = made
@@ -218,35 +218,17 @@ class SlabMemory:
 
     def _count(self) -> tuple[Any, ...]:
         """How many have the memory, and each of the outputs, in Python and in C++."""
-        assert _COUNTS is not None
         assert self._storage is not None
-        uses, owners = _COUNTS
+        tensor: Any = torch.Tensor
         references, outputs = sys.getrefcount, self._outputs
         return (
             references(self._storage),
-            owners(self._storage._cdata),
+            torch._C._storage_Use_Count(self._storage._cdata),
             [*map(references, outputs)],
-            [*map(uses, outputs)],
+            [*map(tensor._use_count, outputs)],
         )
 
 
-def knows_hooks() -> bool:
-    """Whether this torch tells that saved tensors go through hooks."""
-    return _COUNTS is not None
-
-
 def hooked() -> bool:
-    """Whether saved tensors go through hooks now, as far as torch tells."""
-    top = torch._C._autograd._top_saved_tensors_default_hooks
-    return _COUNTS is not None and top(False) is not None
-
-
-def _counts() -> tuple[Callable[[torch.Tensor], int], Callable[[int], int]] | None:
-    """torch's counts of a tensor's and of a storage's owners; None where it has no such names."""
-    uses = getattr(torch.Tensor, "_use_count", None)
-    owners = getattr(torch._C, "_storage_Use_Count", None)
-    hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
-    return None if uses is None or owners is None or hooks is None else (uses, owners)
-
-
-_COUNTS = _counts()
+    """Whether saved tensors go through hooks now."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None

@@ -147,11 +147,6 @@ class Slab(NamedTuple):
         (elements,), _, dtype = self.memory
         return int(elements) * dtype.itemsize
 
-    @property
-    def is_segment(self) -> bool:
-        """Whether it is a segment of the arena, which results of library calls stay in."""
-        return self.blocks[0].kind == "pool"
-
 
 class SlabPlan(NamedTuple):
     """Which outputs share memory: groups that slabs are made of, and the `retained` segments of

@@ -22,7 +22,7 @@ from pygraph_rt.region import maker, reasons
 from pygraph_rt.region.limits import BYTES_PER_NODE
 from pygraph_rt.region.maker import Function, GraphMaker
 from pygraph_rt.region.states import Event, Life, State
-from pygraph_rt.region.variants import Serving, Variant, Variants
+from pygraph_rt.region.variants import Serving, Variant, Variants, key_of
 from pygraph_rt.replay import build
 from pygraph_rt.replay.build import Built
 from pygraph_rt.replay.replay import Replay
@@ -55,10 +55,10 @@ class Partition:
         self._signature = signature
         self._life = Life()
         self._made: list[Built] = []
-        read_state = graph_maker.platform.state_of(function)
-        self._variants = Variants(options.variants, read_state, signature.numbers)
+        self._read_state = graph_maker.platform.state_of(function)
+        self._variants = Variants(options.variants)
         self._serving = Serving()
-        region.refresh = weakref.WeakMethod(self.refresh)
+        region.refresher = weakref.WeakMethod(self.refresh)
         if options.graphs == "never":
             self._end(Event.RETIRE, "option graphs='never' says so")
 
@@ -137,7 +137,7 @@ class Partition:
         refused = ""
         try:
             checks.check_inputs(args, signature.device, signature.numbers)
-            key = self._variants.key_of(args)
+            key = key_of(args, self._read_state(), signature.numbers)
         except Unprovable as error:
             key = refused = str(error)
         with self._life.lock:

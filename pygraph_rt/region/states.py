@@ -94,34 +94,30 @@ class Claim:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._holder: weakref.ref[_Token] | None = None
+        self._holder: Callable[[], _Token | None] = _nobody
 
     def run(self, action: Callable[[], T], otherwise: Callable[[], T]) -> T:
         """Do `action` while nobody else has it; `otherwise` where somebody has."""
         token = _Token()
         try:
-            if self._take(token):
+            with self._lock:
+                if self._holder() is None:
+                    self._holder = weakref.ref(token)
+            if self._holder() is token:
                 return action()
         finally:
-            self._give_back(token)
+            with self._lock:
+                if self._holder() is token:
+                    self._holder = _nobody
         return otherwise()
-
-    def _take(self, token: _Token) -> bool:
-        reference = weakref.ref(token)
-        with self._lock:
-            if self._holder is None or self._holder() is None:
-                self._holder = reference
-                return True
-            return False
-
-    def _give_back(self, token: _Token) -> None:
-        with self._lock:
-            if self._holder is not None and self._holder() is token:
-                self._holder = None
 
 
 class _Token:
     """Whoever holds a `Claim`."""
+
+
+def _nobody() -> None:
+    return None
 
 
 class Life:

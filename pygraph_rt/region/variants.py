@@ -75,13 +75,10 @@ class Variants:
     (see `GraphMemory`). When there is no room, a kind of call has to come up often
     before it takes the place of the one that was served least since the last time, and twice as
     often each time that has happened: programs with more kinds of calls than graphs do not capture
-    for ever. read_state: reads global switches for a key; numbers: see `key_of`. back_off: of
-    look-ups that no graph comes of.
+    for ever. back_off: of look-ups that no graph comes of.
     """
 
     graphs: int
-    read_state: Callable[[], Hashable] = tuple
-    numbers: Collection[int] = ()
     back_off: BackOff = field(default_factory=BackOff)
     _items: dict[Hashable, Variant] = field(default_factory=dict)
     _looks: int = 0
@@ -89,10 +86,6 @@ class Variants:
 
     def __iter__(self) -> Iterator[Variant]:
         return iter(list(self._items.values()))
-
-    def key_of(self, args: Sequence[Any]) -> Hashable:
-        """The key of a call; see `key_of`."""
-        return key_of(args, self.read_state(), self.numbers)
 
     def find(self, key: Hashable) -> Variant:
         """The variant of a key, new when it was never seen or is forgotten; it is now the most

@@ -14,6 +14,7 @@ from typing import Any
 from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.cuda.structures import (
     KERNEL,
+    KIND_OF,
     MEMCPY,
     MEMSET,
     KernelNode,
@@ -24,6 +25,7 @@ from pygraph_rt.cuda.structures import (
 from pygraph_rt.plan.memory_blocks import aligned
 
 _ALIGN = 16
+_Pointers = ctypes.POINTER(ctypes.c_void_p)
 
 
 class NodeTemplates:
@@ -76,22 +78,14 @@ class NodeTemplates:
         for field, data in enumerate(params.fields):
             ctypes.memmove(self.address + self._offsets[index, field], data, len(data))
         struct = KernelParams.from_buffer_copy(params.raw)
+        size = ctypes.c_size_t(params.packed)
+        entries = [self.address + self._offsets[index, f] for f in range(len(params.fields))]
         if params.packed:
-            size = ctypes.c_size_t(params.packed)
-            pointers = (ctypes.c_void_p * 5)(
-                1, self.address + self._starts[index], 2, ctypes.addressof(size), None
-            )
-            self._keep += [size, pointers]
-            struct.params = ctypes.POINTER(ctypes.c_void_p)()
-            struct.extra = ctypes.cast(pointers, ctypes.POINTER(ctypes.c_void_p))
-        else:
-            count = len(params.fields)
-            pointers = (ctypes.c_void_p * max(count, 1))(
-                *[self.address + self._offsets[index, f] for f in range(count)]
-            )
-            self._keep.append(pointers)
-            struct.params = ctypes.cast(pointers, ctypes.POINTER(ctypes.c_void_p))
-            struct.extra = ctypes.POINTER(ctypes.c_void_p)()
+            entries = [1, self.address + self._starts[index], 2, ctypes.addressof(size)]
+        pointers = (ctypes.c_void_p * (len(entries) + 1))(*entries)
+        self._keep += [size, pointers]
+        none, some = _Pointers(), ctypes.cast(pointers, _Pointers)
+        struct.params, struct.extra = (none, some) if params.packed else (some, none)
         self._structs[index] = struct
 
     def offset(self, node: int, field: int, offset: int) -> int:
@@ -117,12 +111,7 @@ class NodeTemplates:
     def update(self, node: int) -> tuple[int, int, int]:
         """(kind, handle, address of the driver's parameter structure) of a node."""
         raw = self._nodes[node]
-        kind = MEMSET
-        if isinstance(raw.params, KernelNode):
-            kind = KERNEL
-        elif isinstance(raw.params, MemcpyParams):
-            kind = MEMCPY
-        return kind, raw.handle, ctypes.addressof(self._structs[node])
+        return KIND_OF[type(raw.params)], raw.handle, ctypes.addressof(self._structs[node])
 
     def store(self, node: int, driver: Driver) -> None:
         """Put a node's parameters into its graph, for the next executable made from it."""

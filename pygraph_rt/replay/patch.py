@@ -109,8 +109,7 @@ class PythonPatcher:
         if self.addresses != target.written:
             before, target.written = target.written, None
             wanted = array("Q", self.addresses)
-            self._write(wanted)
-            dirty = self._moved(wanted, before)
+            dirty = self._write(wanted, before)
             for node in dirty:
                 if code := target.updates[node]():
                     self.failed = node
@@ -119,22 +118,20 @@ class PythonPatcher:
             self.patched += len(dirty)
         return self._driver.launch(target.executable, stream)
 
-    def _write(self, wanted: array[int]) -> None:
-        """Write the words of blocks whose addresses the parameters do not hold."""
+    def _write(self, wanted: array[int], before: array[int] | None) -> set[int]:
+        """Write the words of blocks whose addresses the parameters do not hold. Returns the nodes
+        of blocks that are not where a target's nodes had them `before`.
+        """
         held, self._held = self._held, None
-        before = held or itertools.repeat(None)
-        for words, now, then in zip(self._words, wanted, before, strict=False):
-            if now != then:
-                words.write(now)
-        self._held = wanted
-
-    def _moved(self, wanted: array[int], before: array[int] | None) -> set[int]:
-        """The nodes of blocks that moved."""
+        nobody_knows: Any = itertools.repeat(None)
+        known = held or nobody_knows, before or nobody_knows
         dirty: set[int] = set()
-        known = before or itertools.repeat(None)
-        for words, now, then in zip(self._words, wanted, known, strict=False):
+        for words, now, there, then in zip(self._words, wanted, *known, strict=False):
+            if now != there:
+                words.write(now)
             if now != then:
                 dirty |= words.nodes
+        self._held = wanted
         return dirty
 
 
@@ -187,8 +184,7 @@ class NativePatcher:
         table.context = templates.context
         table.set_kernel, table.set_copy, table.set_fill, table.launch = driver.entry_points()
         self._address = ctypes.addressof(table)
-        self._targets: dict[int, _Target] = {}  # by address
-        self._written: dict[int, Any] = {}  # the arrays of these
+        self._targets: dict[int, tuple[_Target, Any]] = {}  # by address, with their arrays
         self.use(self._made(executable, np.zeros(len(groups), np.uint64)))
 
     def _keep(self, values: Sequence[int], dtype: Any) -> int:
@@ -222,13 +218,12 @@ class NativePatcher:
 
     def _made(self, executable: int, written: Any) -> _Target:
         target = _Target(executable, written.ctypes.data)
-        self._written[ctypes.addressof(target)] = written
-        self._targets[ctypes.addressof(target)] = target
+        self._targets[ctypes.addressof(target)] = target, written
         return target
 
     def current(self) -> Any:
         """See above."""
-        return self._targets[self._table.target]
+        return self._targets[self._table.target][0]
 
     def target(self, executable: int) -> Any:
         """See above."""
@@ -241,7 +236,7 @@ class NativePatcher:
     def forget_others(self) -> None:
         """See above."""
         here = self._table.target
-        self._targets, self._written = {here: self._targets[here]}, {here: self._written[here]}
+        self._targets = {here: self._targets[here]}
 
     def launch(self, stream: int) -> int:
         """See above."""

@@ -26,16 +26,11 @@ def render(regions: Sequence[Mapping[str, Any]]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
     widths[0] = min(widths[0], WIDTH - sum(widths[1:]) - 2 * (len(widths) - 1))
     lines = [_aligned(rows[0], widths)]
+    wrapper = textwrap.TextWrapper(WIDTH, "  ", "    ", break_on_hyphens=False)
     for region, row in zip(regions, rows[1:], strict=True):
         lines.append(_aligned(row, widths))
         for text in details(region):
-            lines += textwrap.wrap(
-                text,
-                WIDTH,
-                initial_indent="  ",
-                subsequent_indent="    ",
-                break_on_hyphens=False,
-            )
+            lines += wrapper.wrap(text)
     return "\n".join(lines)
 
 

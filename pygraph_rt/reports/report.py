@@ -22,10 +22,6 @@ _RENAMED = {"ordinary": "unserved"}
 log = logging.getLogger("pygraph_rt")
 
 
-def _nobody() -> None:
-    return None
-
-
 @dataclass(eq=False)
 class Row:
     """One partition of one compiled function, as the report shows it.
@@ -84,17 +80,23 @@ class Watcher(Protocol):
 class Region(Row):
     """A row whose region is in use.
 
-    refresh: a weak reference to what brings the counters up to date. moving: arguments that may be
-    elsewhere on each call. bypassed: whether calls run compiled code without asking the region.
+    refresher: a weak reference to what brings the counters up to date. moving: arguments that may
+    be elsewhere on each call. bypassed: whether calls run compiled code without asking the region.
     watcher: what is told of each call, and makes it.
     """
 
     def __init__(self, name: str, source: str = "") -> None:
         super().__init__(name, source)
-        self.refresh: Callable[[], Callable[[], None] | None] = _nobody
+        self.refresher: weakref.WeakMethod[Callable[[], None]] | None = None
         self.moving: frozenset[int] = frozenset()
         self.bypassed = False
         self.watcher: Watcher | None = None
+
+    def refresh(self) -> None:
+        """Bring the counters up to date; they are kept where they cost nothing on a call."""
+        refresh = self.refresher and self.refresher()
+        if refresh is not None:
+            refresh()
 
     def note_inputs(self, args: Sequence[Any]) -> None:
         """Add up the inputs of a call; `moving` says which arguments may move."""
@@ -128,14 +130,16 @@ class Regions:
             self._items = [r for r in self._items if r() is not None]
             self._items.append(weakref.ref(region))
 
-    def alive(self) -> list[Region]:
-        """Every region that still exists."""
+    def refreshed(self) -> list[Region]:
+        """Every region that still exists, with its counters up to date."""
         with self._lock:
-            found = [r() for r in self._items]
-        return [r for r in found if r is not None]
+            found = [region for r in self._items if (region := r()) is not None]
+        for region in found:
+            region.refresh()
+        return found
 
     def notice(self, text: str) -> None:
-        """Log a sentence at WARNING level, once."""
+        """Log a sentence at WARNING level, once a process."""
         with self._lock:
             new = text not in self._said
             self._said.add(text)
@@ -210,13 +214,4 @@ def _entries(values: Iterable[Any]) -> list[dict[str, Any]]:
 
 def report() -> Report:
     """What every region compiled with this backend does, and why."""
-    regions = REGIONS().alive()
-    for region in regions:
-        if (refresh := region.refresh()) is not None:
-            refresh()
-    return Report(tuple(asdict(region) for region in regions))
-
-
-def notice(text: str) -> None:
-    """Log a sentence at WARNING level, once a process."""
-    REGIONS().notice(text)
+    return Report(tuple(asdict(region) for region in REGIONS().refreshed()))

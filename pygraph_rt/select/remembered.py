@@ -12,16 +12,17 @@ import json
 import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pygraph_rt.files import write_whole
 from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 
-FORMAT = 1
+# Of the files, and of how what they hold was measured.
+FORMAT = 2
 # An old decision is found anew: what a region costs depends on more than its key.
 _OLDEST_S = 30 * 86400.0
 FOLDER_VARIABLE, SWITCH_VARIABLE = "PYGRAPH_CACHE_DIR", "PYGRAPH_REMEMBER"
@@ -102,8 +103,7 @@ class Decisions:
             return
         record = {"format": FORMAT, "key": key, **asdict(decision)}
         with contextlib.suppress(OSError):
-            self._where.mkdir(parents=True, exist_ok=True)
-            _replace(self._where / f"{key}.json", json.dumps(record) + "\n")
+            write_whole(self._where / f"{key}.json", json.dumps(record) + "\n")
             self._prune()
 
     def _prune(self) -> None:
@@ -128,15 +128,3 @@ def _checked(found: Any, key: str) -> Decision | None:
     if isinstance(period, bool) or not isinstance(period, (int, float)) or not period >= 0:
         return None
     return Decision(choice, why, float(period))
-
-
-def _replace(target: Path, text: str) -> None:
-    """Write a file in one step, so that nobody reads half of it."""
-    handle, made = tempfile.mkstemp(".tmp", "decision-", target.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(made).replace(target)
-    except BaseException:
-        Path(made).unlink(missing_ok=True)
-        raise

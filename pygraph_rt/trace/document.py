@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 import pygraph_rt
+from pygraph_rt.files import write_whole
 from pygraph_rt.trace.model import VERSION, Compilation, Event, Region
 
 _SPANS = (ast.stmt, ast.ExceptHandler)
@@ -117,12 +118,5 @@ def document(
 
 
 def write(trace: dict[str, Any], path: Path) -> None:
-    """Write a trace whole or not at all: a reader never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        half.write_text(json.dumps(trace, indent=1) + "\n", "utf-8")
-        half.replace(path)
-    except BaseException:
-        half.unlink(missing_ok=True)
-        raise
+    """Write a trace whole or not at all."""
+    write_whole(path, json.dumps(trace, indent=1) + "\n")

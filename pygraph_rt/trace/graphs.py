@@ -14,20 +14,13 @@ _NOT_YET = ("observing", "deciding")
 
 def served_now() -> dict[int, tuple[int, int]]:
     """Calls with a graph and without one, of every region, so that earlier ones are not counted."""
-    return {id(region): (region.served, region.unserved) for region in _regions()}
-
-
-def _regions() -> list[Region]:
-    found = REGIONS().alive()
-    for region in found:
-        region.refresh()
-    return found
+    return {id(region): (region.served, region.unserved) for region in REGIONS().refreshed()}
 
 
 def decisions(before: dict[int, tuple[int, int]], at_s: float) -> list[Event]:
     """An event for each region that was called with a graph, and for each that has none."""
     found: list[Event] = []
-    for region in _regions():
+    for region in REGIONS().refreshed():
         served, unserved = before.get(id(region), (0, 0))
         served, unserved = region.served - served, region.unserved - unserved
         if served:

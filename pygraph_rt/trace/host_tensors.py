@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,22 +11,25 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
+from pygraph_rt.host_values.crossings import frames_of
+from pygraph_rt.trace.model import Frame
+
 # These take only a shape, a dtype or a device from a tensor of the other side.
 _ASK_ONLY = frozenset(("expand_as", "view_as", "reshape_as", "type_as", "size", "broadcast_to"))
 _FROM_DATA = frozenset(("tensor", "as_tensor", "asarray", "new_tensor"))
 _COPIES = frozenset(("to", "cuda", "type", "type_as", "copy_"))
 _INDEXING = (operator.getitem, operator.setitem)
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float)
-_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
-Stack = tuple[tuple[str, int, str], ...]
+
+Stack = tuple[Frame, ...]
 
 
 @dataclass(frozen=True)
 class Meeting:
     """One host tensor that a graph uses with the device.
 
-    stack: file, line and function of the user's frames, outermost first: where the graph makes the
-    host tensor, else where it meets the device.
+    stack: the user's frames, outermost first: where the graph makes the host tensor, else where it
+    meets the device.
     """
 
     stack: Stack
@@ -57,9 +59,9 @@ def _at(node: Node) -> Iterator[Meeting]:
     host = [one for one in inputs if _side(one) == "host"]
     if name in _COPIES and _side(node) == "device" and host:
         yield Meeting(_stack(node), f"`{name}` copies a host tensor to the device", name)
-        yield from _made(host, node, name)
+        yield from _made(host, name)
     elif len(host) < len(inputs) and host and not _asks_only(name):
-        made = list(_made(host, node, name))
+        made = list(_made(host, name))
         yield from made
         if len(made) < len(host):
             reason = f"`{name}` gets a host tensor and tensors on the device"
@@ -71,7 +73,7 @@ def _at(node: Node) -> Iterator[Meeting]:
         yield Meeting(_stack(node), reason, name)
 
 
-def _made(host: list[Node], meeting: Node, where: str) -> Iterator[Meeting]:
+def _made(host: list[Node], where: str) -> Iterator[Meeting]:
     """For each host tensor that this graph makes from nothing: where it does."""
     for one in host:
         origin = _origin(one)
@@ -132,5 +134,4 @@ def _has_list(index: Any) -> bool:
 
 
 def _stack(node: Node) -> Stack:
-    places = _FRAME.findall(str(node.meta.get("stack_trace") or ""))
-    return tuple((file, int(line), function) for file, line, function in places)
+    return tuple(Frame(file, int(line), function) for file, line, function in frames_of(node))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 VERSION = 1
 # Of one event that happens often, only the first times are kept; `count` counts them all.
@@ -26,17 +26,12 @@ KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """One frame of a stack. file: absolute path. line: from 1."""
 
     file: str
     line: int
     function: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """As it is written."""
-        return {"file": self.file, "line": self.line, "function": self.function}
 
 
 @dataclass
@@ -88,15 +83,15 @@ class Event:
             "duration_s": _rounded(self.duration_s),
             "count": self.count,
             "times": [[round(start, 6), _rounded(took)] for start, took in self.times],
-            **self.place.to_dict(),
+            **self.place._asdict(),
             "end_line": end_line,
-            "stack": [frame.to_dict() for frame in self.stack],
+            "stack": [frame._asdict() for frame in self.stack],
             "gb_type": self.gb_type or None,
             "gb_id": self.gb_id or None,
             "reason": self.reason,
             "guard": self.guard or None,
             "compile_ids": self.compile_ids,
-            "frame": self.frame.to_dict() if self.frame else None,
+            "frame": self.frame._asdict() if self.frame else None,
             "frame_skipped": self.frame_skipped,
             "raised": self.raised,
             "region": self.region or None,
@@ -128,7 +123,7 @@ class Region:
         return {
             "key": self.key,
             "name": self.name,
-            **self.frame.to_dict(),
+            **self.frame._asdict(),
             "compile_id": self.compile_id or None,
             "compiled_before_trace": self.before_trace,
             "calls": self.calls,
@@ -151,8 +146,8 @@ class Compilation:
 
     def to_dict(self) -> dict[str, Any]:
         """As it is written."""
-        around = self.called_by.to_dict() if self.called_by else None
-        return {"compile_id": self.compile_id, **self.frame.to_dict(), "called_by": around}
+        around = self.called_by._asdict() if self.called_by else None
+        return {"compile_id": self.compile_id, **self.frame._asdict(), "called_by": around}
 
 
 def _rounded(seconds: float | None) -> float | None:

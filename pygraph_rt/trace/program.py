@@ -14,6 +14,7 @@ import threading
 import types
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -195,10 +196,7 @@ def main(arguments: list[str]) -> int:
     ending = Ending(trace)
     trace.start()
     ending.watch()
-    if given.module:
-        _run(lambda: _run_module(given.program), ending)
-    else:
-        _run(lambda: run_script(given.program), ending)
+    _run(partial(_run_module if given.module else run_script, given.program), ending)
     return 0
 
 

@@ -9,7 +9,7 @@ import sysconfig
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,26 +96,16 @@ class Recorder:
         frame = _frame(compiling) if compiling is not None else None
         stack = stack or ((frame,) if frame is not None else (Frame("<unknown>", 0, ""),))
         why = reason.split("Found from", 1)[0].strip(" \n:")
-        details = {"source": "inductor"}
-        event = Event(
-            "graph_refused", INDUCTOR, users_place(stack), stack, why, frame=frame, details=details
-        )
+        event = Event("graph_refused", INDUCTOR, users_place(stack), stack, why, frame=frame)
+        event.details["source"] = "inductor"
         self.add(event, why, at=time.perf_counter())
 
     def graph(self, graph: Any, compiling: Compile) -> None:
         """Note the host tensors of a graph that meet the device."""
         for met in meetings(graph):
-            stack = tuple(_frame(Frame(*one)) for one in met.stack) or (_frame(compiling.frame),)
-            event = Event(
-                "host_tensor",
-                GRAPHS,
-                users_place(stack),
-                stack,
-                met.reason,
-                frame=_frame(compiling.frame),
-                compile_ids=[compiling.compile_id] if compiling.compile_id else [],
-                details={"operation": met.operation},
-            )
+            stack = tuple(map(_frame, met.stack)) or (_frame(compiling.frame),)
+            event = _event(compiling, "host_tensor", stack, met.reason, detector=GRAPHS)
+            event.details["operation"] = met.operation
             self.add(event, met.reason, at=time.perf_counter())
 
     def keep(self, event: Event) -> None:
@@ -132,7 +122,8 @@ class Recorder:
         if done.compile_id:
             around = _frame(done.called_by) if done.called_by else None
             self.compilations.append(Compilation(done.compile_id, _frame(done.frame), around))
-        for found in _once(done.breaks):
+        # A frame is traced again after each break: the same break may be seen in several attempts.
+        for found in {(b.stack, b.gb_type): b for b in done.breaks}.values():
             self._add_break(done, found)
         if done.limit:
             self._add_simple(done, "cache_limit", _parts(done.limit)[0], guard=_guard(done))
@@ -143,7 +134,8 @@ class Recorder:
             self._add_simple(done, "skipped_frame", reason).details.update(details)
         if done.error:
             self._add_simple(done, "compile_error", done.error)
-        if not (done.skip_reason or done.error or done.limit) and not _skipped(done):
+        skipped = any(found.frame_skipped for found in done.breaks)
+        if not (done.skip_reason or done.error or done.limit or skipped):
             self._add_simple(done, "compiled", "")
         for graph in done.graphs:
             self.follow(graph, compile_s=done.ended - done.began)
@@ -151,43 +143,22 @@ class Recorder:
     def _add_break(self, done: Compile, found: Break) -> None:
         stack = tuple(_frame(place) for place in found.stack)
         reason, details = _parts(found.reason)
-        event = Event(
-            "graph_break",
-            DYNAMO,
-            users_place(stack),
-            stack,
-            reason,
-            gb_type=found.gb_type,
-            gb_id=gb_ids().get(found.gb_type, ""),
-            frame=_frame(done.frame),
-            frame_skipped=found.frame_skipped,
-            raised=found.raised,
-            compile_ids=[done.compile_id] if done.compile_id else [],
-            details=details,
-        )
+        event = _event(done, "graph_break", stack, reason, gb_type=found.gb_type)
+        event.frame_skipped, event.raised = found.frame_skipped, found.raised
+        event.details = details
         if found.cause:
             kind, more = _parts(found.cause)
             event.details["cause"] = {"gb_type": kind, "gb_id": gb_ids().get(kind), **more}
         self.add(event, found.gb_type, found.frame_skipped, at=done.began)
 
     def _add_simple(self, done: Compile, kind: str, reason: str, guard: str = "") -> Event:
-        frame = _frame(done.frame)
-        stack = tuple(_frame(place) for place in done.error_place) or (frame,)
-        event = Event(
-            kind,
-            DYNAMO,
-            users_place(stack),
-            stack,
-            reason,
-            gb_type=reason if reason in gb_ids() else "",
-            gb_id=gb_ids().get(reason, ""),
-            guard=guard,
-            frame=frame,
-            frame_skipped=None if kind in ("compiled", "recompile") else True,
-            raised=done.raised and kind in ("cache_limit", "compile_error", "skipped_frame"),
-            compile_ids=[done.compile_id] if done.compile_id else [],
-        )
-        took = done.ended - done.began if kind in ("compiled", "recompile") else None
+        stack = tuple(_frame(place) for place in done.error_place) or (_frame(done.frame),)
+        gb_type = reason if reason in gb_ids() else ""
+        event = _event(done, kind, stack, reason, gb_type=gb_type)
+        compiled = kind in ("compiled", "recompile")
+        event.guard, event.frame_skipped = guard, None if compiled else True
+        event.raised = done.raised and not compiled
+        took = done.ended - done.began if compiled else None
         found = self.add(event, _NUMBER.sub("N", guard or reason), at=done.began, took=took)
         if guard:
             _note_guard(found, done, guard)
@@ -219,6 +190,21 @@ class Recorder:
             self._wrapped.clear()
 
 
+def _event(
+    done: Compile,
+    kind: str,
+    stack: tuple[Frame, ...],
+    reason: str,
+    gb_type: str = "",
+    detector: str = DYNAMO,
+) -> Event:
+    """What happened while a frame was compiled."""
+    event = Event(kind, detector, users_place(stack), stack, reason, gb_type)
+    event.gb_id, event.frame = gb_ids().get(gb_type, ""), _frame(done.frame)
+    event.compile_ids = [done.compile_id] if done.compile_id else []
+    return event
+
+
 def _timed(original: Callable[..., Any], region: Region) -> Callable[..., Any]:
     clock, device = time.perf_counter, DeviceTime()
     region.device_s = device.seconds
@@ -235,15 +221,6 @@ def _timed(original: Callable[..., Any], region: Region) -> Callable[..., Any]:
 
     keep_out(call)
     return call
-
-
-def _once(breaks: Iterable[Break]) -> list[Break]:
-    """A frame is traced again after each break: the same break may be seen in several attempts."""
-    return list({(found.stack, found.gb_type): found for found in breaks}.values())
-
-
-def _skipped(done: Compile) -> bool:
-    return any(found.frame_skipped for found in done.breaks)
 
 
 def _reason(done: Compile) -> str:
@@ -264,7 +241,7 @@ def _note_guard(event: Event, done: Compile, guard: str) -> None:
     places = _GUARD_STACK.findall(_reason(done).partition("\nUser stack trace:")[2])
     if places and "guard_place" not in event.details:
         file, line, function = places[-1]
-        event.details["guard_place"] = Frame(file, int(line), function).to_dict()
+        event.details["guard_place"] = Frame(file, int(line), function)._asdict()
 
 
 def _parts(text: str) -> tuple[str, dict[str, Any]]:

@@ -11,6 +11,7 @@ line until then, less other waits in it.
 from __future__ import annotations
 
 import contextlib
+import pkgutil
 import sys
 import threading
 import time
@@ -103,9 +104,8 @@ class Syncs:
         self._compiling = 0
         self.others_missed = False  # another thread ran while one compiled
         self._lock = threading.RLock()
-        self._debug_mode = 0
+        self._undo = contextlib.ExitStack()
         self._showwarning: Any = None
-        self._filters: Any = None
         self.lines: MonitoredLines | None = None
 
     def install(self) -> None:
@@ -114,12 +114,13 @@ class Syncs:
         self._put(True)
         if not self._gpu:
             self._kernel = WatchedKernel("nonzero", "CPU", self._on_kernel)
+            self._undo.callback(self._kernel.remove)
         else:
-            self._debug_mode = torch.cuda.get_sync_debug_mode()
-            self._filters = warnings.catch_warnings()
-            self._filters.__enter__()
+            self._undo.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", message=".*debug mode is a prototype.*")
             warnings.filterwarnings("always", message=f".*{_WARNING}.*")
+            before = torch.cuda.get_sync_debug_mode()
+            self._undo.callback(torch.cuda.set_sync_debug_mode, before)
             torch.cuda.set_sync_debug_mode("warn")
             self._showwarning = warnings.showwarning
             warnings.showwarning = self._on_warning
@@ -128,12 +129,7 @@ class Syncs:
         """Put torch back as it was."""
         self._wanted = False
         self._put(False)
-        if self._kernel is not None:
-            self._kernel.remove()
-        if self._gpu and self._showwarning is not None:
-            torch.cuda.set_sync_debug_mode(self._debug_mode)
-            self._filters.__exit__(None, None, None)
-            self._showwarning = None
+        self._undo.close()
 
     def abandon(self) -> None:
         """A lock that another thread held is gone after a fork."""
@@ -193,7 +189,7 @@ class Syncs:
                 yield tensor, name, inherited, original, self._wrap(name, original)
         if self._gpu:
             for path, name in WAITS:
-                owner = _found(path)
+                owner = pkgutil.resolve_name(path)
                 original = getattr(owner, name, None)
                 if original is not None:
                     waits = self._wrap(f"{path}.{name}", original, always=True)
@@ -350,13 +346,6 @@ def _without_warning(
 
     keep_out(call, callees=True)
     return call
-
-
-def _found(path: str) -> Any:
-    module, _, name = path.rpartition(".")
-    if path in sys.modules:
-        return sys.modules[path]
-    return getattr(sys.modules[module], name, None)
 
 
 def _stack(frame: Any) -> tuple[Frame, ...]:

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import importlib
 import json
+import pkgutil
 import re
 import sys
 import threading
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -79,29 +80,6 @@ class Graph:
     frame: Frame
 
 
-class Sink(Protocol):
-    """What receives the hooks' reports. It must not raise and must not call torch."""
-
-    def compiled(self, done: Compile) -> None:
-        """A frame was compiled, skipped, or failed."""
-
-    def traced(self, file: str, line: int) -> None:
-        """Dynamo has traced a line."""
-
-    def cudagraph_skipped(self, reason: str, compiling: Frame | None) -> None:
-        """Inductor gave up a CUDA graph, maybe while it compiled a frame."""
-
-    def graph(self, graph: Any, compiling: Compile) -> None:
-        """Dynamo hands a graph to the backend."""
-
-
-class Pause(Protocol):
-    """What has to be away while Dynamo compiles."""
-
-    def compiling(self) -> contextlib.AbstractContextManager[None]:
-        """Away until the end of this block."""
-
-
 def original_name(function: str) -> str:
     """The user's name of a function; Dynamo renames what continues after a break."""
     found = _RESUME.match(function)
@@ -153,34 +131,12 @@ def gb_ids() -> dict[str, str]:
         return {}
 
 
-class Patches:
-    """Attributes that were replaced, so that they can be put back."""
-
-    def __init__(self) -> None:
-        self._originals: list[tuple[Any, str, Any]] = []
-
-    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """Put `make(original)` in the attribute's place."""
-        original = getattr(owner, name)
-        self._originals.append((owner, name, original))
-        setattr(owner, name, make(original))
-
-    def undo(self) -> None:
-        """Put every original back, the last one first."""
-        while self._originals:
-            owner, name, original = self._originals.pop()
-            setattr(owner, name, original)
-
-
 _SKIPS = ("torch._inductor.cudagraph_utils", "log_cudagraph_skip_and_bump_counter")
 NAMES = {
     "graph breaks": ("torch._dynamo.symbolic_convert", "InstructionTranslatorBase.log_graph_break"),
     "frames": ("torch._dynamo.convert_frame", "_compile"),
     "refused frames": ("torch._dynamo.convert_frame", "ConvertFrameAssert.__call__"),
-    "recompilations": (
-        "torch._dynamo.convert_frame",
-        "get_and_maybe_log_recompilation_reasons",
-    ),
+    "recompilations": ("torch._dynamo.convert_frame", "get_and_maybe_log_recompilation_reasons"),
     "restarts": ("torch._dynamo.symbolic_convert", "SpeculationLog.clear"),
     "traced lines": ("torch._dynamo.symbolic_convert", "InstructionTranslatorBase.starts_line"),
     "compiled callables": ("torch._dynamo.utils", "CleanupManager.instance"),
@@ -193,19 +149,16 @@ NAMES = {
 
 def missing() -> list[str]:
     """Hooks that the installed torch does not have, by what they report."""
-    return [what for what, (module, path) in NAMES.items() if not _exists(module, path)]
-
-
-def _exists(module: str, path: str) -> bool:
-    try:
-        _found(module, path)
-    except (ImportError, AttributeError):
-        return False
-    return True
+    lacking = list(NAMES)
+    for what, place in NAMES.items():
+        with contextlib.suppress(ImportError, AttributeError):
+            _found(*place)
+            lacking.remove(what)
+    return lacking
 
 
 def _found(module: str, path: str) -> Any:
-    return functools.reduce(getattr, filter(None, path.split(".")), importlib.import_module(module))
+    return pkgutil.resolve_name(f"{module}:{path}")
 
 
 def _called_by_torch(frame: FrameType | None) -> bool:
@@ -218,15 +171,16 @@ def _called_by_torch(frame: FrameType | None) -> bool:
 
 
 class DynamoHooks:
-    """Reports what Dynamo compiles to a sink, from `install` to `remove`."""
+    """Reports what Dynamo compiles to a `Recorder`, from `install` to `remove`."""
 
-    def __init__(self, sink: Sink, pause: Pause) -> None:
-        self._sink = sink
-        self._pause = pause
-        self._patches = Patches()
+    def __init__(self, recorder: Any, syncs: Any) -> None:
+        """The recorder must not raise and must not call torch. The wrappers of `Syncs` are away
+        while Dynamo compiles.
+        """
+        self._recorder = recorder
+        self._syncs = syncs
+        self._undo = contextlib.ExitStack()
         self._local = threading.local()
-        self._skip: Any = None
-        self._original_skip: Any = None
         self._frames: dict[tuple[str, int], Frame] = {}
 
     def install(self) -> None:
@@ -245,20 +199,23 @@ class DynamoHooks:
             if what not in lacking:
                 module, path = NAMES[what]
                 owner, _, name = path.rpartition(".")
-                self._patches.replace(_found(module, owner), name, make)
+                self._replace(_found(module, owner), name, make)
         if "CUDA graph skips" not in lacking:
-            cudagraph_utils = importlib.import_module(_SKIPS[0])
-            self._original_skip = getattr(cudagraph_utils, _SKIPS[1])
-            self._skip = self._on_skip(self._original_skip)
-            _exchange(self._original_skip, self._skip)
+            original = _found(*_SKIPS)
+            skip = self._on_skip(original)
+            self._undo.callback(_exchange, skip, original)
+            _exchange(original, skip)
         self._correct_lines()
 
     def remove(self) -> None:
         """Put torch back as it was."""
-        self._patches.undo()
-        if self._skip is not None:
-            _exchange(self._skip, self._original_skip)
-            self._skip = None
+        self._undo.close()
+
+    def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Put `make(original)` in an attribute's place."""
+        original = getattr(owner, name)
+        self._undo.callback(setattr, owner, name, original)
+        setattr(owner, name, make(original))
 
     def _stack(self) -> list[Compile]:
         found: list[Compile] | None = getattr(self._local, "stack", None)
@@ -279,7 +236,7 @@ class DynamoHooks:
         return log_graph_break
 
     def _on_line(self, original: Any) -> Any:
-        traced = self._sink.traced
+        traced = self._recorder.traced
 
         def starts_line(translator: Any, lineno: int) -> Any:
             if lineno:
@@ -325,7 +282,7 @@ class DynamoHooks:
                     done.skip_reason = _message(error)
                     done.raised = one
                     done.ended = now
-                    self._sink.compiled(done)
+                    self._recorder.compiled(done)
                 raise
             finally:
                 self._local.entered = True
@@ -336,7 +293,7 @@ class DynamoHooks:
         def call_user_compiler(output: Any, graph: Any, *args: Any, **named: Any) -> Any:
             stack = self._stack()
             if stack:
-                self._sink.graph(graph, stack[-1])
+                self._recorder.graph(graph, stack[-1])
             return original(output, graph, *args, **named)
 
         return call_user_compiler
@@ -344,7 +301,7 @@ class DynamoHooks:
     def _on_skip(self, original: Any) -> Any:
         def skip(message: str) -> Any:
             stack = self._stack()
-            self._sink.cudagraph_skipped(message, stack[-1].frame if stack else None)
+            self._recorder.cudagraph_skipped(message, stack[-1].frame if stack else None)
             return original(message)
 
         return skip
@@ -364,7 +321,7 @@ class DynamoHooks:
             self._frames[code.co_filename, code.co_firstlineno] = done.frame
             stack.append(done)
             try:
-                with self._pause.compiling():
+                with self._syncs.compiling():
                     result = original(code, *args, **named)
                 _note_result(done, code, result)
                 return result
@@ -374,7 +331,7 @@ class DynamoHooks:
             finally:
                 stack.pop()
                 done.ended = time.perf_counter()
-                self._sink.compiled(done)
+                self._recorder.compiled(done)
 
         return compile_frame
 
@@ -397,7 +354,7 @@ class DynamoHooks:
         from torch._dynamo import bytecode_transformation
 
         if sys.version_info >= (3, 11) and hasattr(bytecode_transformation, "linetable_311_writer"):
-            self._patches.replace(bytecode_transformation, "linetable_311_writer", _by_entries)
+            self._replace(bytecode_transformation, "linetable_311_writer", _by_entries)
 
 
 _TABLE_ENTRY = 8  # code units that one entry of a line table can cover

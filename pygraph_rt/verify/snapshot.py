@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from pygraph_rt.memory.pool import whole
 from pygraph_rt.plan.memory_blocks import ALIGNMENT
 from pygraph_rt.verify.bits import Fingerprints, is_dense, same_bits
 
@@ -18,12 +19,6 @@ _HOST_SHARE = 16
 # Memory of this size and more is worth a way to the CPU and back.
 _LARGE = 1 << 20
 _CONTAINER = Path("/sys/fs/cgroup/memory.max")
-
-
-def _whole(storage: torch.UntypedStorage) -> torch.Tensor:
-    """All bytes of a storage."""
-    empty = torch.empty((0,), dtype=torch.uint8, device=storage.device)
-    return empty.set_(storage, 0, (storage.nbytes(),), (1,))
 
 
 def _room(nbytes: int, device: torch.device) -> torch.Tensor:
@@ -41,7 +36,7 @@ def _clone_storage(source: torch.UntypedStorage, device: torch.device) -> torch.
     nbytes = source.nbytes()
     room = _room(nbytes + ALIGNMENT, device)
     start = (source.data_ptr() - room.data_ptr()) % ALIGNMENT
-    return room[start : start + nbytes].copy_(_whole(source))
+    return room[start : start + nbytes].copy_(whole(source))
 
 
 def _rebuild(tensor: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:
@@ -107,9 +102,9 @@ def _memory() -> int:
 
 def _restore(tensor: torch.Tensor, copy: torch.Tensor) -> None:
     """Fill a tensor's storage with the bytes that `with_copies` took of it for `copy`."""
-    target = _whole(tensor.untyped_storage())
+    target = whole(tensor.untyped_storage())
     start = (copy.storage_offset() - tensor.storage_offset()) * copy.element_size()
-    target.copy_(_whole(copy.untyped_storage())[start : start + target.numel()])
+    target.copy_(whole(copy.untyped_storage())[start : start + target.numel()])
 
 
 class Kept:
@@ -232,7 +227,7 @@ class Aside:
 
     def _move(self, large: dict[int, torch.UntypedStorage]) -> None:
         for key, storage in large.items():
-            copy = _room(storage.nbytes(), _HOST).copy_(_whole(storage))
+            copy = _room(storage.nbytes(), _HOST).copy_(whole(storage))
             self._waiting[key] = (storage, copy)
             _give_back(storage)
 
@@ -274,7 +269,7 @@ class Aside:
         try:
             for storage, copy in self._waiting.values():
                 storage.resize_(copy.numel())
-                _whole(storage).copy_(copy)
+                whole(storage).copy_(copy)
         except torch.OutOfMemoryError:
             return False
         finally:
@@ -286,7 +281,7 @@ def _give_back(storage: torch.UntypedStorage) -> None:
     """Give a storage's memory back. The graph may get it for the same results: they must not be
     there already.
     """
-    _whole(storage).fill_(255)
+    whole(storage).fill_(255)
     storage.resize_(0)
 
 

@@ -131,7 +131,7 @@ def places_that_serve_again(replay: Any) -> list[int]:
     """Where what a forward saved in such memory was in its last call."""
     (part,) = replay._launcher.sub_graphs
     way = getattr(part.memory, "_python", part.memory)
-    blocks = [memory.reuses for memory in way.shared for _ in memory.slab.blocks]
+    blocks = [memory.slab.reuse for memory in way.shared for _ in memory.slab.blocks]
     found = replay._launcher.addresses[way.first + len(way.memory) :][: len(blocks)]
     return [place for place, again in zip(found, blocks, strict=True) if again]
 

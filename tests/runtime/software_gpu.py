@@ -165,7 +165,8 @@ class SoftwareGpu(FakeDriver):
         module.__dict__.update(
             torch=torch, empty_strided_cuda=self.allocate, launch=self.launch_kernel, **names
         )
-        exec(body, module.__dict__)
+        file = names.get("__file__", "<generated>")
+        exec(compile(body, file, "exec"), module.__dict__)
         return module.__dict__["partition_0"]
 
     # what generated code calls --------------------------------------------------------------

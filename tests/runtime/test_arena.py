@@ -178,11 +178,3 @@ def test_a_programs_own_memory_history_is_kept(
         assert allocator.enabled == going_on
     assert allocator.enabled == going_on
     assert allocator.events == history
-
-
-def test_a_torch_that_does_not_say_whether_notes_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    allocator = Allocator(monkeypatch)
-    monkeypatch.delattr(torch._C, "_cuda_isHistoryEnabled")
-    with pool.record_allocations(1) as given:
-        assert given() is None
-        assert not allocator.enabled

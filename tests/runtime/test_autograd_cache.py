@@ -51,7 +51,6 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     if request.param == "as torch 2.11" and autograd_cache.has_policies():
         monkeypatch.setattr(CompiledFxGraph, "post_compile", CompiledFxGraph.post_compile)
         monkeypatch.setattr(autograd_cache, "has_policies", lambda: False)
-        monkeypatch.setattr(autograd_cache, "is_first_supported", lambda: True)
         autograd_cache.watch_loaded_graphs.cache_clear()
 
 
@@ -194,27 +193,9 @@ def test_a_policy_of_the_program_stays_in_force(monkeypatch: pytest.MonkeyPatch)
     assert autograd_cache.why_not_ours() is None
 
 
-def test_without_either_way_the_cache_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with a later torch that has renamed its policy."""
-    monkeypatch.setattr(autograd_cache, "has_policies", lambda: False)
-    monkeypatch.setattr(autograd_cache, "is_first_supported", lambda: False)
-    with autograd_cache.cached(lambda compiled, known: None, "") as settings:
-        assert settings == {}
-        assert not torch._functorch.config.enable_autograd_cache
-
-
 def test_what_kernels_were_tuned_to_is_looked_up_where_default_mode_keeps_it() -> None:
     from torch._inductor.runtime.autotune_cache import AutotuneCache
 
     before = AutotuneCache._prepare_key("kernel.py")
     with autograd_cache.cached(lambda compiled, known: None, ""):
         assert AutotuneCache._prepare_key("kernel.py") == before
-
-
-def test_where_nothing_can_be_added_to_the_key_the_cache_is_off(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(autograd_cache, "_KEYS", "a_name_that_torch_lacks")
-    with autograd_cache.cached(lambda compiled, known: None, "") as settings:
-        assert settings == {}
-        assert not torch._functorch.config.enable_autograd_cache

@@ -242,7 +242,7 @@ def test_the_report_shows_living_regions_only() -> None:
     regions.add(kept)
     regions.add(dropped)
     del dropped
-    assert regions.alive() == [kept]
+    assert regions.refreshed() == [kept]
     row = {**asdict(Region("graph 1")), "reason": "why.", "note": "seen"}
     shown = Report((row,))
     text = str(shown)

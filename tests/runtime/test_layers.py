@@ -13,6 +13,7 @@ LAYERS = (
     "errors",
     "shared_state",
     "interrupts",
+    "files",
     "options",
     "plan",
     "cuda",

@@ -53,12 +53,6 @@ def test_only_what_a_backward_alone_sees_may_stay() -> None:
     assert candidates(plan, ()) == frozenset()
 
 
-def test_without_torchs_word_on_hooks_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slabs, "_COUNTS", None)
-    plan = OutputPlan((storage(64),), (Fresh(0, (16,), (1,), 0, True),))
-    assert candidates(plan, {0}) == frozenset()
-
-
 BASE = 0x7F00_0000_0000
 
 

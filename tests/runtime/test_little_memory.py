@@ -154,7 +154,7 @@ def test_a_call_whose_results_do_not_come_again_is_compared_on_the_cpu(
 
     def resize(storage: torch.UntypedStorage, nbytes: int) -> None:
         """What is given back is soon another's."""
-        snapshot._whole(storage).fill_(77)
+        snapshot.whole(storage).fill_(77)
 
     moved: list[int] = []
     move = snapshot.Aside._move

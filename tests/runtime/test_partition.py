@@ -117,7 +117,6 @@ def test_a_partition_that_is_dropped_leaves_its_graphs_to_the_next_cleaning(
     for _ in range(4):
         machine.call()
     del machine.partition
-    machine.region.refresh = lambda: None
     gc.collect()
     machine.environment.disposal.drain()
     assert machine.gpu.executables == {}

@@ -119,7 +119,7 @@ def test_one_function_returns_what_the_call_returned() -> None:
     passage = read_runner(made.call, 3, 3)
     assert passage is not None
     inlined = Inlined(partition_0, passage, reinterpret)
-    whole = GraphCall(lambda args, _: inlined(args), Region(""), passage, made.call)
+    whole = GraphCall(inlined, Region(""), passage, made.call)
     inputs = [torch.ones(3), torch.zeros(1), torch.tensor(5.0)]
     given = list(inputs)
     found, expected = whole(given), made.call(list(inputs))
@@ -192,7 +192,7 @@ def wrapped(graph: Any, scalars: dict[int, Any] | None = None) -> list[tuple[Any
 
     def wrap(function: Any, info: PartitionInfo) -> Any:
         seen.append((function, info))
-        return lambda args, watched=True: ("region", function, args)
+        return lambda args: ("region", function, args)
 
     info = GraphInfo("graph 0/0", "f at m.py:1", scalars=scalars or {}, inputs=3)
     wrap_partitions(graph, info, wrap)
@@ -226,7 +226,7 @@ def test_a_copy_of_a_misaligned_input_is_made_before_the_region(align: str) -> N
     if not hasattr(torch._C._dynamo.guards, align):
         pytest.skip("this torch has no such function")
     x = torch.zeros(8)[1:5]
-    whole = GraphCall(lambda args, _: args, Region(""), found, made.call)
+    whole = GraphCall(lambda args: args, Region(""), found, made.call)
     b, copied = whole([x, "w", "b"])
     assert b == "b"
     assert torch.equal(copied, x)
@@ -356,7 +356,7 @@ def test_a_runner_that_returns_results_as_they_are_is_left_out_where_no_graph_is
 
     def wrap(function: Any, info: PartitionInfo) -> Any:
         infos.append(info)
-        return lambda args, watched=True: "by the region"
+        return lambda args: "by the region"
 
     wrap_partitions(graph, GraphInfo("graph 0/0", "f at m.py:1", inputs=2), wrap)
     expected = made.call([torch.ones(1), torch.zeros(1)]), taken.pop()

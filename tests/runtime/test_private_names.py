@@ -30,10 +30,9 @@ APART = {
         "FXGraphCacheMiss",
     ): "behind the cache's own use",
     ("torch._inductor.cudagraph_utils", "CUDAGraphPolicy"): "has_policies()",
-    ("torch._inductor.output_code", "CompiledFxGraph"): "supported()",
+    ("torch._inductor.output_code", "CompiledFxGraph"): "has_policies()",
     ("torch._functorch.config", "patch"): "every configuration has it",
     ("torch._C", "_GLIBCXX_USE_CXX11_ABI"): "a build that fails leaves Python's way",
-    ("torch._C._autograd", "_top_saved_tensors_default_hooks"): "behind a look whether it is there",
 }
 
 
@@ -80,14 +79,15 @@ FILES = [f for f in sorted(ROOT.rglob("*.py")) if "trace" not in f.relative_to(R
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_every_private_name_is_written_down(file: Path) -> None:
-    known = {(module, name) for module, names in torch_support.NEEDED.items() for name in names}
     for module, name in used(file):
         if name.startswith("__"):
             continue
-        assert (module, name) in known | APART.keys(), f"{module}.{name}"
+        known = f"{module}.{name}" in torch_support.NEEDED or (module, name) in APART
+        assert known, f"{module}.{name}"
 
 
-NAMES = [(module, name) for module, names in torch_support.NEEDED.items() for name in names]
+# Types of C++ do not let go of them.
+PARTS_OF_TYPES = {"torch.Tag.cudagraph_unsafe", "torch.Tensor._use_count"}
 
 
 @pytest.fixture
@@ -95,8 +95,9 @@ def gpu_build(monkeypatch: pytest.MonkeyPatch) -> None:
     """As far as `why_plain` sees, torch was built for CUDA and there is a GPU."""
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    for name in torch_support.NEEDED["torch._C"]:
-        if not hasattr(torch._C, name):
+    for place in torch_support.NEEDED:
+        module, _, name = place.rpartition(".")
+        if module == "torch._C" and not hasattr(torch._C, name):
             monkeypatch.setattr(torch._C, name, None, raising=False)
 
 
@@ -106,13 +107,13 @@ def test_this_torch_has_every_name() -> None:
 
 
 @pytest.mark.usefixtures("gpu_build")
-@pytest.mark.parametrize(("module", "name"), NAMES, ids=lambda part: part)
+@pytest.mark.parametrize("place", sorted({*torch_support.NEEDED} - PARTS_OF_TYPES))
 def test_without_one_of_them_code_is_compiled_without_graphs(
-    module: str, name: str, monkeypatch: pytest.MonkeyPatch
+    place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    module, _, name = place.rpartition(".")
     monkeypatch.delattr(importlib.import_module(module), name)
-    reason = str(why_without_graphs())
-    assert f"lacks {module}.{name}, which pygraph needs" in reason
+    assert f"lacks {place}, which pygraph needs" in str(why_without_graphs())
 
 
 def test_results_are_right_without_and_the_report_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

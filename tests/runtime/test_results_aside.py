@@ -224,7 +224,7 @@ def test_a_graph_that_writes_nothing_is_refused(
 
     def noted(storage: torch.UntypedStorage, nbytes: int) -> Any:
         if not nbytes:
-            cache.append(snapshot._whole(storage).clone())
+            cache.append(snapshot.whole(storage).clone())
         return resize(storage, nbytes)
 
     def graph(args: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -68,11 +68,6 @@ def test_others_share_with_their_neighbours_up_to_a_64th_and_1_mib() -> None:
     assert max(n for slab in others for n in slab.storages) == 999
 
 
-def test_without_torchs_word_on_hooks_others_do_not_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slabs, "_COUNTS", None)
-    assert len(slabs.saved(plan_of([storage(64)] * 3), range(3))) == 1
-
-
 def test_views_and_memory_that_is_returned_twice_do_not_share() -> None:
     sizes = [storage(64), storage(64), storage(64 * 100)]
     views, plan = plan_of(sizes, whole=False), plan_of(sizes)

@@ -40,7 +40,7 @@ def load(folder: Path) -> Any:
 
 
 def fill_stack(folder: Path) -> Any:
-    """`fill_stack(byte)` of the helper (see capture/stack.py); None when there is none."""
+    """`fill_stack(byte)` of the helper (see capture/operators.py); None when there is none."""
     launch = load(folder)
     return None if launch is None else launch.__self__.fill_stack
 

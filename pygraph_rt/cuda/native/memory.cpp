@@ -437,14 +437,6 @@ Input read_input(PyObject *given)
             static_cast<uint64_t>(integer(parts[2])), 0, 0};
 }
 
-void fetch(const void *memory)
-{
-#if defined(__GNUC__)
-    __builtin_prefetch(memory);
-#else
-    (void)memory;
-#endif
-}
 
 /* self(args, addresses): write where the inputs among the `args` are, those that moved. False, and
  * nothing is written, where one is aligned in another way.
@@ -461,7 +453,7 @@ PyObject *call_inputs(PyObject *self, PyObject *arguments, PyObject *)
     Inputs &inputs = contents_of<Inputs>(self);
     for (const Input &input : inputs) {
         TORCH_CHECK_INDEX(input.argument < PyList_GET_SIZE(args), "there is no such argument");
-        fetch(PyList_GET_ITEM(args, input.argument));
+        __builtin_prefetch(PyList_GET_ITEM(args, input.argument));
     }
     for (const Input &input : inputs) {
         PyObject *const argument = PyList_GET_ITEM(args, input.argument);
@@ -469,13 +461,13 @@ PyObject *call_inputs(PyObject *self, PyObject *arguments, PyObject *)
         const auto *const tensor = reinterpret_cast<const char *>(
             THPVariable_Unpack(argument).unsafeGetTensorImpl());
         for (size_t line = 0; line < sizeof(c10::TensorImpl); line += 64)
-            fetch(tensor + line);
+            __builtin_prefetch(tensor + line);
     }
     for (const Input &input : inputs)
-        fetch(THPVariable_Unpack(PyList_GET_ITEM(args, input.argument))
-                  .unsafeGetTensorImpl()
-                  ->unsafe_storage()
-                  .unsafeGetStorageImpl());
+        __builtin_prefetch(THPVariable_Unpack(PyList_GET_ITEM(args, input.argument))
+                               .unsafeGetTensorImpl()
+                               ->unsafe_storage()
+                               .unsafeGetStorageImpl());
     for (Input &input : inputs) {
         input.now = address(THPVariable_Unpack(PyList_GET_ITEM(args, input.argument)));
         if (input.now != input.known && alignment_class(input.now) != input.align)
