@@ -37,6 +37,23 @@ def _case(code: str, before: str, after: str, head: str = HEAD, **notes: str) ->
 
 
 CASES = {
+    "in-place": _case(
+        "PG301",
+        """
+        x = x * 1
+        if «(x > 1).any()»:
+            x.zero_()
+            x[..., 1] = 5.0
+        return x
+        """,
+        """
+        x = x * 1
+        chosen = (x > 1).any()
+        x.masked_fill_(chosen, 0)
+        x[..., 1] = torch.where(chosen, 5.0, x[..., 1])
+        return x
+        """,
+    ),
     "else-less": _case(
         "PG301",
         """

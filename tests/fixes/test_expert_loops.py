@@ -83,6 +83,31 @@ class Model(nn.Module):
             final.index_add_(0, top_x, current.to(hidden_states.dtype))
         return final
 """,
+    "jamba": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(4))
+        self.num_experts = 4
+    def forward(
+        self, x: torch.Tensor, selected_experts: torch.Tensor, routing_weights: torch.Tensor
+    ):
+        out = torch.zeros_like(x)
+        expert_mask = F.one_hot(selected_experts, self.num_experts).permute(2, 1, 0)
+        for expert_idx in range(self.num_experts):
+            expert_layer = self.experts[expert_idx]
+            idx, top_x = «torch.where(expert_mask[expert_idx])»
+            if top_x.shape[0] == 0:
+                continue
+            # lists are faster
+            top_x_list = top_x.tolist()
+            idx_list = idx.tolist()
+            state = x[None, top_x_list].reshape(-1, 8)
+            # weigh
+            current = expert_layer(state) * routing_weights[top_x_list, idx_list, None]
+            out.index_add_(0, top_x, current.to(x.dtype))
+        return out
+""",
     "a mask with a name": """
 class Model(nn.Module):
     def __init__(self):
@@ -94,6 +119,27 @@ class Model(nn.Module):
             mask = picks == number
             token, nth = «torch.where(mask)»
             out[token] += weights[token, nth, None] * expert(rows[token])
+        return out
+""",
+    "only where there are tokens": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(4))
+    def forward(self, x: torch.Tensor, picks: torch.Tensor, weights: torch.Tensor):
+        out = torch.zeros_like(x)
+        expert_mask = F.one_hot(picks, num_classes=4).permute(2, 1, 0)
+        for number in range(4):
+            layer = self.experts[number]
+            idx, top_x = «torch.where(expert_mask[number])»
+            # those that got none
+            if top_x.numel() > 0:
+                # go on
+                state = x[None, top_x].reshape(-1, 8)
+                current = layer(state) * weights[top_x, idx, None]
+
+                # add
+                out.index_add_(0, top_x, current.to(x.dtype))
         return out
 """,
 }
@@ -111,6 +157,23 @@ def test_experts_work_on_every_token(name: str) -> None:
     arguments = (torch.randn(5, 8, requires_grad=True), index, torch.rand(5, 2, requires_grad=True))
     assert_near(run(old, arguments), run(new, arguments))
     assert breaks(old, arguments) > breaks(new, arguments) == 0
+
+
+ALIKE = {
+    "nobody asked": ("if top_x.numel() > 0:", "if top_x.numel() == 0:"),
+    "a comment that would go": ("numel() > 0:", "numel() > 0:  # some"),
+    "or else": (
+        "top_x, current.to(x.dtype))\n",
+        "top_x, current.to(x.dtype))\n            else:\n                out += 1\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_what_looks_like_an_expert_without_tokens_stays(name: str) -> None:
+    text = EXPERTS_HEAD + EXPERTS["only where there are tokens"].replace(*ALIKE[name])
+    fix, after = offer(text, "PG401")
+    assert after == marked(text)[0], fix
 
 
 def test_a_mask_of_another_turn_is_none_of_this_expert() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
+from pygraph_lint.analysis.syntax.nodes import receiver
 from pygraph_lint.fixes.engine.names import loads, shared, stores
 from pygraph_lint.fixes.engine.site import Declined, Site
 from pygraph_lint.fixes.shared.guards import changes_something, says
@@ -56,7 +57,7 @@ def _step(site: Site, statement: ast.stmt, arm: list[ast.stmt]) -> Step:
     if target is None or value is None or not (place or isinstance(target, ast.Name)):
         raise Declined("a branch does more than assign names")
     name = ast.unparse(target)
-    if place:
+    if place or isinstance(statement, ast.Expr):
         return Step(statement, name, target, value)
     said = [each for each in arm if says(site, each, False)]
     for_said = bool(said) and _is_within(site, name, [*said, statement])
@@ -67,12 +68,13 @@ def _step(site: Site, statement: ast.stmt, arm: list[ast.stmt]) -> Step:
 
 
 def _target(statement: ast.stmt) -> ast.expr | None:
-    """What a statement assigns; None for other statements."""
+    """What a statement assigns, or fills with zeros; None for other statements."""
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         return statement.targets[0]
     if isinstance(statement, ast.AugAssign) and type(statement.op) in NEUTRAL:
         return statement.target
-    return None
+    filled = receiver(getattr(statement, "value", None), ("zero_",))
+    return filled if isinstance(statement, ast.Expr) else None
 
 
 def _is_place(index: ast.expr) -> bool:

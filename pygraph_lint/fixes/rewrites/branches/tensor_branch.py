@@ -192,8 +192,10 @@ def _selected(
         rest = site.expression_node(step.target if step.other is None else step.other)
     else:
         _expect_update(site, node, step)
-        assert isinstance(step.statement, ast.AugAssign)
-        rest = cst.Integer(str(NEUTRAL[type(step.statement.op)]))
+        rest = cst.Integer(str(NEUTRAL[type(getattr(step.statement, "op", ast.Add()))]))
+    if isinstance(step.statement, ast.Expr):
+        asked = call(f"{torch}.logical_not", condition) if step.negated else condition
+        return old.with_changes(body=[cst.Expr(call(f"{step.name}.masked_fill_", asked, rest))])
     arms = (rest, value) if step.negated else (value, rest)
     return old.with_deep_changes(old.body[0], value=call(f"{torch}.where", condition, *arms))
 
@@ -204,7 +206,8 @@ def _expect_update(site: Site, node: ast.If, step: Step) -> None:
     known = all(each.must_be(Type.TENSOR | Type.NUMBER) for each in kinds)
     site.require("updated", known, f"{step.name} is not certainly a tensor or a number")
     site.safe_only_if("number", kinds[0].must_be(Type.TENSOR), _NUMBER)
-    _expect_fitting(site, step.value, shape_of(site, step.value))
+    if not isinstance(step.statement, ast.Expr):
+        _expect_fitting(site, step.value, shape_of(site, step.value))
     site.safe_only_if("in-place", False, f"`{step.name}` is changed in any case")
 
 

@@ -17,6 +17,7 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.queries.interface import Device
+from pygraph_lint.analysis.syntax.nodes import is_constant
 from pygraph_lint.fixes.engine.build import (
     Change,
     Line,
@@ -43,8 +44,8 @@ from pygraph_lint.fixes.shared.experts import (
     writes,
 )
 
-# How the number of an expert is taken out of a row of `nonzero`.
-_NUMBERS = ("[0]", ".squeeze()", ".item()", "[0].item()")
+# What makes numbers of tokens, or of a row of `nonzero`.
+_NUMBERS = frozenset(("tolist", "cpu", "item", "numpy", "squeeze"))
 
 
 class ExpertLoop(Rewrite):
@@ -171,6 +172,10 @@ def _line(site: Site, chosen: Chosen, each: ast.stmt) -> list[Line]:
     if _skips(chosen, each) or _renames(chosen, each):
         return []
     node = site.statement_node(each)
+    if isinstance(each, ast.If) and _has_tokens(chosen, each) and _bare_block(node):
+        lines = [line for inner in each.body for line in _line(site, chosen, inner)]
+        above = [*node.leading_lines, *lines[0].leading_lines] if lines else []
+        return [lines[0].with_changes(leading_lines=above), *lines[1:]] if lines else []
     changes: dict[cst.CSTNode, Change] = {}
     for inner in ast.walk(each):
         if isinstance(inner, ast.Subscript) and isinstance(inner.ctx, ast.Load):
@@ -218,14 +223,44 @@ def _skips(chosen: Chosen, each: ast.stmt) -> bool:
     return False
 
 
+def _has_tokens(chosen: Chosen, each: ast.If) -> bool:
+    """``if token.numel() > 0:`` without else."""
+    test = each.test
+    if isinstance(test, ast.Compare):
+        (more, *_), (none, *_) = test.ops, test.comparators
+        if not isinstance(more, ast.Gt | ast.NotEq) or not is_constant(none, 0):
+            return False
+        test = test.left
+    names = chosen.tokens | chosen.places
+    sizes = ("{}.numel()", "{}.shape[0]", "{}.size(0)", "len({})")
+    return not each.orelse and ast.unparse(test) in {s.format(n) for s in sizes for n in names}
+
+
+def _bare_block(node: cst.CSTNode) -> bool:
+    """Whether an ``if`` has no comments that would go with it."""
+    block = cst.ensure_type(node, cst.If).body
+    if not isinstance(block, cst.IndentedBlock) or block.header.comment is not None:
+        return False
+    return not any(line.comment for line in block.footer)
+
+
 def _renames(chosen: Chosen, each: ast.stmt) -> bool:
-    """``e = e[0]``, where the loop is over the experts that were hit."""
-    return (
-        chosen.dynamic
-        and isinstance(each, ast.Assign)
-        and ast.unparse(each.targets[0]) == chosen.expert
-        and ast.unparse(each.value) in (f"{chosen.expert}{of}" for of in _NUMBERS)
-    )
+    """``e = e[0]``, ``rows = token.tolist()``."""
+    if not isinstance(each, ast.Assign) or not isinstance(each.targets[0], ast.Name):
+        return False
+    value: ast.expr = each.value
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if value.func.attr not in _NUMBERS:
+            return False
+        value = value.func.value
+    if chosen.dynamic and isinstance(value, ast.Subscript):
+        value = value.value
+    name, new = value.id if isinstance(value, ast.Name) else "", each.targets[0].id
+    for group in (chosen.tokens, chosen.places):
+        if name in group:
+            group.add(new)
+            return True
+    return chosen.dynamic and name == new == chosen.expert
 
 
 def _read(chosen: Chosen, node: ast.Subscript) -> str | None:
