@@ -152,7 +152,13 @@ def starred(call: ast.Call) -> bool:
 
 
 def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
-    """The call with one more keyword argument at its end, in the layout of those before."""
+    """The call with one more keyword argument at its end, in the layout of those before; one that
+    is there already gets the new value.
+    """
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value == name:
+            changed = arg.with_changes(value=value)
+            return call.with_changes(args=[changed if a is arg else a for a in call.args])
     new = cst.Arg(keyword=cst.Name(name), value=value, equal=_PLAIN_EQUAL)
     args = list(call.args)
     if not args:

@@ -25,9 +25,8 @@ _ELEMENTWISE = frozenset(
     )
 )
 _REDUCING = frozenset(("sum", "mean", "any", "all", "norm", "std", "var", "amax", "amin"))
-# These have no result where there is no element, or for a dtype of whole numbers.
-_PARTIAL = frozenset(("max", "min", "amax", "amin", "finfo"))
-_LIMITS = ("torch.finfo", "torch.iinfo")
+# These have no result where there is no element.
+_EXTREME = frozenset(("max", "min", "amax", "amin"))
 _SIZED = frozenset(("zeros", "ones", "full", "new_zeros", "new_ones", "new_full"))
 # These raise for a number that the dtype cannot hold.
 _LIMITED = frozenset(("clamp", "clip", "clamp_min", "clamp_max", "masked_fill", "full_like"))
@@ -89,16 +88,15 @@ def alike(one: str | None, other: str | None) -> bool:
 
 def may_not_fit(site: Site, node: ast.expr) -> bool:
     """Whether an expression of a known shape has parts of shapes that nobody proves to fit, or asks
-    for an extreme element, which an empty tensor has not, or for the limits of a floating dtype.
+    for an extreme element, which an empty tensor has not.
     """
     inner = [each for each in ast.walk(node) if isinstance(each, ast.expr)]
-    return any(shape_of(site, each) == SOME or method_name(each) in _PARTIAL for each in inner)
+    return any(shape_of(site, each) == SOME or method_name(each) in _EXTREME for each in inner)
 
 
 def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:
     known = site.ask.known(node)
-    limit = isinstance(node, ast.Attribute) and site.ask.callee(node.value) in _LIMITS
-    if limit or known.must_be(Type.NUMBER) or known.rank == 0:
+    if known.must_be(Type.NUMBER) or known.rank == 0:
         return SINGLE
     guessed = known.types == Type.ANYTHING or "passed to" in known.evidence
     if known.may_be(Type.NONE) and not guessed:
