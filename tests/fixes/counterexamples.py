@@ -283,13 +283,6 @@ CASES = [
     ),
     Case(
         "tensor_branch",
-        "only-tensors",
-        "PG301",
-        lines("return x * 2 if n and «x.sum() > 0» else x", head="x: torch.Tensor, n"),
-        lambda: (torch.ones(3), 0),
-    ),
-    Case(
-        "tensor_branch",
         "tensor",
         "PG301",
         lines("y = len(x)", "if «y > 0»:", "    x = x * 2.0", "return x"),

@@ -37,23 +37,6 @@ def _case(code: str, before: str, after: str, head: str = HEAD, **notes: str) ->
 
 
 CASES = {
-    "in-place": _case(
-        "PG301",
-        """
-        x = x * 1
-        if «(x > 1).any()»:
-            x.zero_()
-            x[..., 1] = 5.0
-        return x
-        """,
-        """
-        x = x * 1
-        chosen = (x > 1).any()
-        x.masked_fill_(chosen, 0)
-        x[..., 1] = torch.where(chosen, 5.0, x[..., 1])
-        return x
-        """,
-    ),
     "else-less": _case(
         "PG301",
         """
@@ -225,6 +208,28 @@ CASES = {
         x = torch.where(chosen, torch.nan_to_num(x, nan=0.0), x)
         return x
         """,
+    ),
+    "in-place": _case(
+        "PG301",
+        """
+        x = x * 1
+        if «(x > 1).any()»:
+            x.zero_()
+            x[..., 1] = 5.0
+        return x
+        """,
+        """
+        x = x * 1
+        chosen = (x > 1).any()
+        x.masked_fill_(chosen, 0)
+        x[..., 1] = torch.where(chosen, 5.0, x[..., 1])
+        return x
+        """,
+    ),
+    "given": _case(
+        "PG301",
+        "return x * 2 if n is not None and «x.sum() > 0» else x",
+        "return (torch.where(x.sum() > 0, x * 2, x) if n is not None else x)",
     ),
     "full-mask": _case(
         "PG301",

@@ -151,13 +151,22 @@ def _assigns(
         condition = cst.Name(site.free("chosen"))
     done: set[str] = set()
     for step in plan:
-        old = cst.ensure_type(site.statement_node(step.statement), cst.SimpleStatementLine)
+        old = _line_of(site, step.statement)
         if step.name:
             lines.append(_selected(site, node, condition, step, old, step.name in done))
         else:
             _say(site, lines, condition, old)
         done.add(step.name)
     site.put_branch(node, lines, statics)
+
+
+def _line_of(site: Site, statement: ast.stmt) -> cst.SimpleStatementLine:
+    """The line of a statement in an arm, which may be on that of the branch."""
+    small = site.file.node(statement)
+    assert isinstance(small, cst.BaseSmallStatement)
+    if not site.source.alone(statement):
+        return cst.SimpleStatementLine([small])
+    return cst.ensure_type(site.statement_node(statement), cst.SimpleStatementLine)
 
 
 def _say(
@@ -339,8 +348,11 @@ def _selects(
     site: Site, node: ast.IfExp, condition: cst.BaseExpression, statics: list[ast.expr]
 ) -> None:
     """Select the value of a conditional expression."""
-    site.require("only-tensors", not statics, "the condition also asks what is no tensor")
-    site.put(node, _either(site, condition, node.body, node.orelse))
+    value = _either(site, condition, node.body, node.orelse)
+    if statics:
+        test = conjunction([site.expression_node(part) for part in statics])
+        value = grouped(cst.IfExp(test, value, site.expression_node(node.orelse)))
+    site.put(node, value)
 
 
 def _either(
