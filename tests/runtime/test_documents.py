@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "pygraph_rt"
+BASES = (ROOT, ROOT / "pygraph_rt", ROOT / "pygraph_lint" / "analysis")
 REFERENCE = ROOT / "docs" / "reference"
 GUIDES = [REFERENCE / name for name in ("runtime.md", "report.md", "limits.md")]
 PAGES = sorted((ROOT / "docs" / "internals").glob("*.md"))
@@ -20,7 +20,7 @@ RUNTIME = [page for page in PAGES if page.name in NAMES]
 def test_files_that_a_page_names_exist(page: Path) -> None:
     text = page.read_text("utf-8")
     for name in re.findall(r"`([\w/]+\.(?:py|c|cpp))[`:]", text):
-        assert any((base / name).exists() for base in (ROOT, PACKAGE)), name
+        assert any((base / name).exists() for base in BASES), name
     for target in re.findall(r"\]\(([^)#:]+?)(?:#[\w-]+)?\)", text):
         assert (page.parent / target).exists(), target
 
@@ -28,7 +28,7 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
 @pytest.mark.parametrize("page", RUNTIME, ids=lambda p: p.name)
 def test_names_beside_a_file_are_defined_in_it(page: Path) -> None:
     for name, listed in re.findall(r"`([\w/]+\.py): ([\w., ]+)`", page.read_text("utf-8")):
-        source = next(b / name for b in (ROOT, PACKAGE) if (b / name).exists()).read_text("utf-8")
+        source = next(b / name for b in BASES if (b / name).exists()).read_text("utf-8")
         for word in re.split(r"[., ]+", listed):
             assert re.search(rf"\b{word}\b", source), f"{name}: {word}"
 
@@ -53,8 +53,11 @@ def test_invariants_are_numbered_and_complete() -> None:
 
 def test_the_glossary_is_in_alphabetical_order_and_says_each_word_once() -> None:
     text = (ROOT / "docs" / "internals" / "glossary.md").read_text("utf-8")
-    words = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")][2:]
-    assert words == sorted(set(words), key=str.lower)
+    runtime, linter = text.split("\n## The analysis of the linter\n")
+    for table in (runtime, linter):
+        rows = [line for line in table.splitlines() if line.startswith("| ")]
+        words = [line.split("|")[1].strip() for line in rows][2:]
+        assert words and words == sorted(set(words), key=str.lower)
 
 
 def test_the_map_names_twenty_files_that_exist() -> None:
@@ -62,4 +65,4 @@ def test_the_map_names_twenty_files_that_exist() -> None:
     part = text.partition("## The runtime: where to look")[2].partition("\n## ")[0]
     files = re.findall(r"^\| .* \| `([\w/]+\.py)` \|$", part, flags=re.MULTILINE)
     assert len(files) == len(set(files)) == 20
-    assert all((PACKAGE / name).is_file() for name in files)
+    assert all((ROOT / "pygraph_rt" / name).is_file() for name in files)
