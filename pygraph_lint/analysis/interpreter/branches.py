@@ -27,7 +27,6 @@ from pygraph_lint.analysis.interpreter.conditions import (
     only_if,
     truth,
 )
-from pygraph_lint.analysis.interpreter.correlated_branches import remember_arms
 from pygraph_lint.analysis.interpreter.lazy_initialisation import (
     is_before_set_up,
     missing_or_small,
@@ -89,9 +88,7 @@ def exec_if(state: State, node: ast.If) -> bool:
             state.guards = (*state.guards, EVERY)
         return False
     needs = (asked(state.guards, guards[outcome]) for outcome in (True, False))
-    arms = _arms(then, state.env, *needs)
-    state.env = join_environments(*arms)
-    remember_arms(state, node, *arms)
+    state.env = join_environments(*_arms(then, state.env, *needs))
     return False
 
 

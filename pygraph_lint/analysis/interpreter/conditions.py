@@ -15,7 +15,6 @@ from pygraph_lint.analysis.domain.class_tests import (
 from pygraph_lint.analysis.domain.events import EVERY, NEVER, Need, Needs
 from pygraph_lint.analysis.domain.symbols import as_tensor
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.interpreter.correlated_branches import narrowed_by_earlier_branch
 from pygraph_lint.analysis.interpreter.state import State
 from pygraph_lint.analysis.interpreter.tensor_conditions import (
     asks_for_half_precision,
@@ -310,12 +309,11 @@ def narrow(state: State, node: ast.expr, outcome: bool) -> list[tuple[str, Value
             for operand in node.values:
                 saved += narrow(state, operand, outcome)
         return saved
-    told = narrowed_by_earlier_branch(state, node, outcome)
     name, value = narrowed(state, node, outcome)
-    if name is not None and value is not None:
-        told.append((name, value))
-    before = [(name, state.env.get(name)) for name, _ in told]
-    state.env.update(told)
+    if name is None or value is None:
+        return []
+    before = [(name, state.env.get(name))]
+    state.env[name] = value
     return before
 
 

@@ -23,7 +23,6 @@ from pygraph_lint.analysis.program.constructor_options import (
 )
 from pygraph_lint.analysis.program.facts import KEYWORDED, OF_MAPPING, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.program.module import Module
-from pygraph_lint.analysis.syntax.literal_tests import LiteralTest
 from pygraph_lint.analysis.syntax.nodes import Body, came_out, root_and_path, span_of, walk
 from pygraph_lint.analysis.syntax.spans import Span
 
@@ -91,23 +90,6 @@ class CallSite:
         return self.named.get(name, default)
 
 
-class Fact(NamedTuple):
-    """How a test of a name or of an attribute came out; ``held`` is what was known of the name."""
-
-    name: str
-    test: LiteralTest
-    outcome: bool
-    held: Value | None
-
-
-class Split(NamedTuple):
-    """A variable behind an if statement: what either arm left in it, and the facts of the arm."""
-
-    joined: Value
-    arms: tuple[Value, Value]
-    facts: tuple[tuple[Fact, ...], tuple[Fact, ...]]
-
-
 def _message_of_error(body: list[ast.stmt]) -> ast.stmt | None:
     """The statement that makes the text of an error: ``message = f"..."`` before ``raise``."""
     if len(body) < 2 or not isinstance(body[-1], ast.Raise):
@@ -160,7 +142,6 @@ class State:
         self.whole: ast.expr | None = None  # the test of the if statement that is being evaluated
         self.settled: set[ast.Compare] = set()
         self.unchanged: frozenset[str] = frozenset()  # parameters that are never bound again
-        self.splits: dict[str, Split] = {}  # variables that an if statement left in two kinds
         self.passed: Environment = {}  # what the parameters hold at the start
         self.body = Body(())
         self._later: TensorUses | None = None

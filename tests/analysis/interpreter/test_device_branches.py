@@ -270,52 +270,6 @@ class M(torch.nn.Module):
     assert confirmed(linked, facts["m"])
 
 
-@pytest.mark.parametrize(
-    ("first", "later", "reported"),
-    [
-        ("self.training", "self.training", True),
-        ("self.training", "not self.training", False),
-        ("self.training", "self.training is False", False),
-        ("self.training", "flag", True),
-        ("not self.training", "self.training", False),
-        ("not self.training", "not self.training", True),
-        ("self.training and flag", "self.training", True),
-        ("self.training and flag", "not self.training", False),
-        ("flag is None", "flag is not None", False),
-        ("flag is None", "flag is None", True),
-        ("flag is not None", "flag", True),
-        ("flag is None", "flag", False),
-        ("flag == 'a'", "flag == 'b'", True),
-        ("flag == 'a'", "flag != 'a'", False),
-        ("self.flag", "not self.flag", True),
-    ],
-)
-def test_a_later_test_tells_which_arm_has_run(first: str, later: str, reported: bool) -> None:
-    body = f"n = 4\nif {first}: n = x.sum()\nif {later} and x.shape[0] > n: x = x + 1\nreturn x"
-    found = forward(body, "x: torch.Tensor, flag=None")
-    assert ("branch.if" in found) is reported
-    nested = f"n = 4\nif {first}: n = x.sum()\nif {later}:\n    if n > 2: x = x + 1\nreturn x"
-    assert ("branch.if" in forward(nested, "x: torch.Tensor, flag=None")) is reported
-
-
-@pytest.mark.parametrize(
-    "between",
-    ["flag = x.shape[0] > 2", "n = x.max()", "if x.shape[0] > 2: n = x.max()", "n += x.max()"],
-)
-def test_what_changes_in_between_is_not_told_apart(between: str) -> None:
-    body = (
-        f"n = 4\nif flag: n = x.sum()\n{between}\nif not flag:\n    if n > 2: x = x + 1\nreturn x"
-    )
-    assert "branch.if" in forward(body, "x: torch.Tensor, flag=None")
-
-
-def test_a_name_that_an_arm_binds_says_nothing_later() -> None:
-    body = (
-        "n = 4\nif flag:\n    n = x.sum()\n    flag = None\nif not flag:\n    if n > 2: x = x + 1"
-    )
-    assert "branch.if" in forward(f"{body}\nreturn x", "x: torch.Tensor, flag=None")
-
-
 @pytest.mark.parametrize("test", ["self.kind is None", "self.kind == None"])
 def test_an_attribute_that_is_always_none_decides(test: str) -> None:
     found = forward(f"if {test}: return x\nreturn x[x > 0]", init="self.kind = None")
