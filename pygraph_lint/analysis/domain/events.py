@@ -34,7 +34,6 @@ class Need(NamedTuple):
     ``module``     a class is a module
     ``generator``  an attribute of a class is a torch.Generator
     ``true``, ``false``  a predicate can give that
-    ``says``       of a function that says whether it gets None: the choice for None, or for others
     ``may``        at some call all ``tests`` of parameters may come out as they have to
     ``set``        all ``tests`` of attributes of a class may come out so in usual use; without a
                    class, of whatever object of settings has them
@@ -63,7 +62,7 @@ PLACES = "*"  # as a parameter: arguments behind the last parameter
 NEVER = Need("not", "", "", ((),))  # what cannot be
 EVERY = Need("every", "", "")  # what nothing shows to happen in usual use
 # Needs of calls: what a predicate has to give, what an option has to be, that all is asked for.
-CONDITIONS = ("true", "false", "set", "says", "every")
+CONDITIONS = ("true", "false", "set", "every")
 _MAX_CHOICES = 8
 
 

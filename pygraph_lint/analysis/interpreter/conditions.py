@@ -169,20 +169,8 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
         _guard_value(state, node.args[0], LiteralTest(TestKind.NONE), outcome == of_none)
     if name is None or name.startswith(("torch.", "builtins.")):
         return
-    if of_none is None and len(node.args) == 1:
-        _guard_said(state, name, node.args[0], outcome)
     if name.rpartition(".")[2].startswith(("is_", "_is_", "has_")):
         state.guards = (*state.guards, Need("true" if outcome else "false", name, ""))
-
-
-def _guard_said(state: State, function: str, node: ast.expr, outcome: bool) -> None:
-    """Remember what follows where a function of another file says that it gets None, or not."""
-    before, said = state.guards, []
-    for of_none in (True, False):
-        state.guards = ()
-        _guard_value(state, node, LiteralTest(TestKind.NONE), outcome == of_none)
-        said.append(state.guards)
-    state.guards = (*before, Need("says", function, "", tuple(said))) if any(said) else before
 
 
 def _asks_for_any(node: ast.expr, outcome: bool) -> bool:

@@ -121,7 +121,6 @@ def run_function(
     facts.takes_object = bound and "classmethod" not in marks
     facts.named_only = tuple(argument.arg for argument in node.args.kwonlyargs)
     _read_decorators(module, node, facts)
-    facts.asks_for_none = module.asks_for_none(name)
     facts.is_cached_without_parameters = not owner and is_cached_without_parameters(
         node, module.names
     )

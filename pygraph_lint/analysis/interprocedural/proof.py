@@ -164,12 +164,6 @@ def _is_open(proof: Proof, need: Need) -> bool:
     return not calls and not (plain and proof.options is not None)
 
 
-def _may_say(proof: Proof, need: Need) -> bool:
-    facts = proof.program.functions.get(proof.program.symbol(need.owner) or "")
-    of_none = facts.asks_for_none if facts is not None and proof.options is not None else None
-    return of_none is None or proof.all_hold(need.choices[not of_none])
-
-
 def _any_holds(proof: Proof, need: Need) -> bool:
     return any(map(proof.all_hold, need.choices))
 
@@ -344,7 +338,6 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "not": lambda proof, need: not _any_holds(proof, need),
     "may": lambda proof, need: proof.paths.may_come_out(need, proof.call_at(need.site)),
     "set": _option_may_be_set,
-    "says": _may_say,
     "module": lambda proof, need: proof.program.is_module(proof.program.symbol(need.owner)),
     "called": _is_called,
     "every": lambda proof, need: proof.options is None,

@@ -90,7 +90,6 @@ class FunctionFacts:
     decorators: tuple[str, ...] = ()
     is_cached_without_parameters: bool = False  # cached, and without parameters
     memoised: bool = False  # cached, whatever it is passed
-    asks_for_none: bool | None = None  # it says of what it gets that this is None, or is not
     of_modules: bool = False  # all that it gets are modules, whose weights it reads
     arrays: tuple[str, ...] = ()  # parameters that nothing explains, with an array's methods called
     tensors: tuple[str, ...] = ()  # parameters that are tensors, by annotation or by their use

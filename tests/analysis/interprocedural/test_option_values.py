@@ -302,27 +302,6 @@ class Net(torch.nn.Module):
 """
 
 
-@pytest.mark.parametrize(
-    ("statement", "reported"),
-    [
-        ("label = inputs.label", True),
-        ("if inputs.label is not None: x = self.loss(x)", False),
-        ("if exists(inputs.label): x = self.loss(x)", False),
-        ("if not exists(inputs.label): x = self.loss(x)", True),
-        ("given = inputs.label\n        if exists(given): x = self.loss(x)", False),
-        ("given = inputs.label\n        if given is not None: x = self.loss(x)", False),
-        ("given = inputs.label\n        given = x\n        if exists(given): self.loss(x)", True),
-    ],
-)
-def test_a_helper_of_another_file_that_asks_for_none(statement: str, reported: bool) -> None:
-    body = statement + ("; x = self.loss(x)" if statement.startswith("label") else "")
-    files = {"m": "def exists(x):\n    return x is not None\n", "net": SETTINGS.format(body)}
-    linked, facts = project(**files)
-    assert bool(confirmed(linked, facts["net"])) is reported
-    assert confirmed(linked, facts["net"]) or not reported
-    assert confirmed(*_every(files))
-
-
 def _every(files: dict[str, str]) -> tuple[Project, ModuleFacts]:
     linked, facts = project(RegionOptions(every=True), **files)
     return linked, facts["net"]
