@@ -43,8 +43,6 @@ from pygraph_lint.analysis.loops.evidence import LoopEvidence
 from pygraph_lint.analysis.loops.joins import (
     appended,
     either,
-    entry,
-    is_count,
     is_of_other_type,
     is_open,
     is_prepared,
@@ -128,8 +126,6 @@ class LoopValues:
 
     def _from_uses(self, definition: Definition, known: Value) -> Value:
         """What a definition of which too little is known gives, from the way it is used."""
-        if self.evidence.is_computed(definition):
-            return Value(v.MAPPING, item=DEVICE) if self.evidence.is_mapping(definition) else DEVICE
         if definition in self.evidence.moved_later and not known.flags & v.MODULE:
             return MOVED_LATER
         return shown(known) if self.evidence.reads_item(definition) else known
@@ -194,11 +190,7 @@ class LoopValues:
             if path is not None and value is not None:
                 if is_prepared(value):
                     return Value(v.UNKNOWN, cls="prepared")
-                return (
-                    v.UNKNOWN_VALUE
-                    if is_count(self.queries, target, value)
-                    else part(self.of(value), path)
-                )
+                return part(self.of(value), path)
         return v.UNKNOWN_VALUE
 
     def _iterated(self, target: ast.AST) -> Value:
@@ -225,8 +217,6 @@ class LoopValues:
             if last in ("items", "values") and isinstance(iterated.func, ast.Attribute):
                 held = self.held(self.of(iterated.func.value))
                 return held if last == "values" else Value(v.SEQUENCE, items=(v.TEXT_VALUE, held))
-        if self.evidence.gives_to_module(loop):
-            return GIVEN
         value = self.of(iterated)
         if value.cls == "prepared":
             return v.tensor("the data loader puts batches on the device", device=v.ON_DEVICE)
@@ -320,7 +310,7 @@ class LoopValues:
         if on_device(base) and base.needs and not base.flags & v.SYMBOL and index.kinds != v.TEXT:
             return base
         if base.needs and base.flags & v.SYMBOL:
-            return entry(base, node.slice)
+            return base
         if base.items is not None and isinstance(node.slice, ast.Constant):
             place = node.slice.value
             if isinstance(place, int) and -len(base.items) <= place < len(base.items):
