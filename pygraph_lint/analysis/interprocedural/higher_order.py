@@ -33,16 +33,6 @@ class FunctionArguments:
             self._known[key] = self._given(function, parameter, reaching)
         return self._known[key]
 
-    def held(self, cls: str, attribute: str) -> Sequence[str]:
-        """What an attribute may be that keeps an argument of the constructor."""
-        owner = self._program.class_named(cls)
-        value = self._program.attribute(owner, attribute) if owner is not None else None
-        need = value.needs[0] if value is not None and value.needs else None
-        if need is None or need.kind != "param" or not need.owner.endswith(".__init__"):
-            return ()
-        made = self._program.constructions.get(need.owner, ())
-        return self._given(need.owner, need.name, made)
-
     def names(self, functions: frozenset[str]) -> set[str]:
         """The names of parameters for which one of some functions is passed."""
         found: set[str] = set()

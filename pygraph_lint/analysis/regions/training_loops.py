@@ -430,7 +430,7 @@ class LoopRegions:
         if certain:
             return certain
         if call.how in ("method", "object"):
-            return self._passed.held(call.target, call.name) or self._of_attribute(call)
+            return self._of_attribute(call)
         if guessed and found and self._alike(found):
             return found
         return self._receivers.methods(call) if call.how in _OF_OBJECTS else ()
