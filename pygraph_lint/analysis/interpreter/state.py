@@ -350,12 +350,6 @@ class State:
         own = need is not None and (need.kind, need.owner) == ("param", f"{self.owner}.__init__")
         return need.name if need is not None and own and "|" not in need.name else ""
 
-    def note_shown(self, value: Value) -> None:
-        """Keep that a value is used as a tensor."""
-        name = self.made_with(value) if self.owner else ""
-        if name and name not in self.function.shown and "<locals>" not in self.owner:
-            self.function.shown += (name,)
-
     def used_later(self, name: str, line: int) -> str:
         """Why a variable that is bound on ``line`` can only be bound to a tensor, by its uses."""
         if self._later is None:

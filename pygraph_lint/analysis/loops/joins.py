@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.loops.calls import HOST, WHOLE, is_batch, on_device
+from pygraph_lint.analysis.loops.calls import HOST, is_batch, on_device
 from pygraph_lint.analysis.queries.file_queries import FileQueries
 from pygraph_lint.analysis.syntax.nodes import dotted, walk
 
@@ -55,7 +55,7 @@ def part(value: Value, path: tuple[int, ...]) -> Value:
     """The element of a value that unpacking along ``path`` gives."""
     for place in path:
         if is_batch(value) or (value.is_tensor and not value.needs):
-            return value._replace(cls="") if value.cls == WHOLE else value
+            return value
         if value.needs and value.flags & v.SYMBOL:
             need = value.needs[0]
             further = need._replace(name=f"{need.name}|{place}")

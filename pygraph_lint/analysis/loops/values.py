@@ -23,7 +23,6 @@ from pygraph_lint.analysis.loops.calls import (
     BATCH,
     COMPILED,
     DEVICE,
-    GIVEN,
     GRADIENT,
     HOST,
     INDICES,
@@ -267,7 +266,7 @@ class LoopValues:
                 return base
             if base.needs or self.is_only_annotated(node.value):
                 return v.UNKNOWN_VALUE  # what its author has set there
-            moved = base.why in (MOVED.why, GIVEN.why)  # of an object: a number, too
+            moved = base.why == MOVED.why  # of an object: a number, too
             return base._replace(cls=OF_OBJECT) if moved else base
         if is_batch(base):
             return v.OTHER_VALUE if node.attr.endswith("_size") else BATCH

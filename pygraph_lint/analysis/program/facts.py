@@ -96,7 +96,6 @@ class FunctionFacts:
     unexplained: tuple[str, ...] = ()  # parameters of which nothing is known
     takes_tensors: bool = False  # a parameter is a tensor, or it computes with one made elsewhere
     made_with: tuple[str, ...] = ()  # the constructor's parameters that it reads
-    shown: tuple[str, ...] = ()  # those of them that it uses as only tensors can be used
     typed: tuple[str, ...] = ()  # types of other files that parameters are annotated with
     switched_on: tuple[str, ...] = ()  # parameters that are True by default
     sets_by_name: bool = False  # it sets attributes of its object whose names it is given

@@ -233,8 +233,7 @@ class Reached:
         """Whether what is only believed to be compiled is not, or does not run on every call."""
         if facts.on_host:
             return True
-        once = not self.every and runs_once_in_models(facts)
-        return bool(step.parent) and (facts.uses_files or once)
+        return bool(step.parent) and facts.uses_files
 
     def keep_near(self, most: int) -> None:
         """Leave out what lies more than ``most`` away from the forward of a module that is only
