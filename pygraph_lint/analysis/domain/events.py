@@ -21,15 +21,12 @@ class Need(NamedTuple):
 
     ``param``      a parameter is a tensor at some call in a region
     ``given``      it is nothing but a tensor at some call
-    ``passed``     the same, and no array of NumPy
-    ``omitted``    some call leaves a parameter out
     ``open``       nothing is known of an argument at some call in a training loop
     ``return``     a function of the project returns a tensor
     ``attr``       an attribute of a class holds a tensor
     ``type``       what the name of a type means is a tensor
     ``host``       what its one choice names is a tensor on the host
-    ``away``       some call passes a tensor that is not on the host, or what its one choice says
-                   is not so
+    ``away``       what its one choice says is not so
     ``presumed``   a tensor of unknown origin is on the device
     ``module``     a class is a module
     ``generator``  an attribute of a class is a torch.Generator
@@ -77,11 +74,7 @@ def not_on_host(source: Need) -> Need:
 
 
 def maybe_on_device(source: Need) -> Need:
-    """That the value which ``source`` names is not known to be on the host: of a parameter, what
-    calls pass for it.
-    """
-    if source.kind == "param":
-        return Need("away", source.owner, source.name.partition("|")[0])
+    """That the value which ``source`` names is not known to be on the host."""
     return Need("away", "", "", ((on_host(source),),))
 
 

@@ -200,7 +200,8 @@ class State:
             if about.needs:
                 needs = needs + about.needs
             device_of = about.device_of
-            if device_of is not None and about.device != v.ON_HOST:
+            elsewhere = device_of is not None and device_of.kind != "param"
+            if device_of is not None and elsewhere and about.device != v.ON_HOST:
                 needs = (*needs, maybe_on_device(device_of))
             if about.why:
                 evidence = (about.why,)

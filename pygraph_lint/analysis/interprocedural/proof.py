@@ -17,7 +17,6 @@ from pygraph_lint.analysis.domain.events import (
     on_host,
 )
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.interprocedural.arguments_of_all_calls import always_on_host, is_omitted
 from pygraph_lint.analysis.interprocedural.call_graph import returning
 from pygraph_lint.analysis.interprocedural.feasible_paths import CallSources, FeasiblePaths
 from pygraph_lint.analysis.interprocedural.forwarded_parameters import (
@@ -34,7 +33,6 @@ from pygraph_lint.analysis.program.argument_values import (
     passed,
 )
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
-from pygraph_lint.analysis.program.parameters import holds_of_arrays
 from pygraph_lint.analysis.program.program import Program
 
 _MAX_PATH = 6
@@ -241,28 +239,6 @@ def _parameter_is_tensor(proof: Proof, need: Need, host: bool) -> bool:
     return not path and proof.forwarded.is_tensor(facts, parameter)
 
 
-def _is_passed(proof: Proof, need: Need) -> bool:
-    """Whether some call passes a tensor for a parameter, and not what may be an array as well."""
-    facts, parameter = proof.program.functions.get(need.owner), need.name.partition("|")[0]
-    if facts is None or parameter not in facts.parameters:
-        return False
-    for call in proof.paths.callers(need.owner):
-        value = passed(facts, parameter, call)
-        if value is None or not _is_only_tensor(value) or not _is_tensor(proof, value, ()):
-            continue
-        device_of = value.device_of
-        helper = (
-            device_of is not None
-            and device_of.kind == "param"
-            and not device_of.owner.endswith(".forward")
-        )
-        if not holds_of_arrays(value.why) or not helper or device_of is None:
-            return True
-        if proof.holds(device_of._replace(kind="passed")):
-            return True
-    return False
-
-
 def _others_are_tensors(
     proof: Proof, facts: FunctionFacts, calls: Sequence[Call], need: Need, host: bool
 ) -> bool:
@@ -349,14 +325,7 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
         proof.program.checks_distributions and not proof.program.has_method(need.name)
     ),
     "open": _is_open,
-    "omitted": lambda proof, need: is_omitted(proof.program.functions, proof.paths.callers, need),
-    "away": lambda proof, need: (
-        not _any_holds(proof, need)
-        if need.choices
-        else (proof.options is None and not proof.of_loops)
-        or not always_on_host(proof.program.functions, proof.paths.callers, need)
-    ),
-    "passed": _is_passed,
+    "away": lambda proof, need: not _any_holds(proof, need),
     "presumed": lambda proof, need: proof.of_loops,  # of unknown origin: it is on the device
 }
 
