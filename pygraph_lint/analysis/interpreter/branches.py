@@ -23,7 +23,6 @@ from pygraph_lint.analysis.interpreter.conditions import (
     asked,
     guarded,
     narrow,
-    narrowed_by_class,
     only_if,
     truth,
 )
@@ -40,7 +39,6 @@ from pygraph_lint.analysis.interpreter.tensor_conditions import (
     asks_for_host,
     asks_for_non_finite,
 )
-from pygraph_lint.analysis.interpreter.transfer.containers import entry
 from pygraph_lint.analysis.program.facts import FunctionFacts, Root
 from pygraph_lint.analysis.syntax.literal_tests import asks_for_none
 from pygraph_lint.analysis.syntax.nodes import (
@@ -351,7 +349,7 @@ def exec_match(state: State, node: ast.Match) -> bool:
     results = [start]
     for case in node.cases:
         state.env = dict(start)
-        _bind_pattern(state, case.pattern, subject)
+        _bind_pattern(state, case.pattern)
         if case.guard is not None:
             truth(state, case.guard, "branch.if")
         guards = state.guards
@@ -371,34 +369,12 @@ def _compares(pattern: ast.pattern) -> bool:
     return isinstance(pattern, ast.MatchValue)
 
 
-def _bind_pattern(state: State, pattern: ast.pattern, value: Value) -> None:
-    """Bind the names that a pattern captures, where it matches ``value``."""
-    if isinstance(pattern, ast.MatchAs):
-        if pattern.pattern is not None:
-            _bind_pattern(state, pattern.pattern, value)
-            if isinstance(pattern.pattern, ast.MatchClass):
-                value = narrowed_by_class(state, value, pattern.pattern.cls, True) or value
-        if pattern.name:
-            state.env[pattern.name] = value
-    elif isinstance(pattern, ast.MatchClass):
-        for inner in (*pattern.patterns, *pattern.kwd_patterns):
-            _bind_pattern(state, inner, v.UNKNOWN_VALUE)
-    elif isinstance(pattern, ast.MatchStar) and pattern.name:
-        state.env[pattern.name] = Value(v.SEQUENCE, item=v.iterate(value))
-    elif isinstance(pattern, ast.MatchSequence):
-        known = value.items if value.items and len(value.items) == len(pattern.patterns) else None
-        for index, inner in enumerate(pattern.patterns):
-            star = isinstance(inner, ast.MatchStar)
-            part = known[index] if known is not None else v.iterate(value)
-            _bind_pattern(state, inner, value if star else part)
-    elif isinstance(pattern, ast.MatchMapping):
-        for key, inner in zip(pattern.keys, pattern.patterns):
-            _bind_pattern(state, inner, entry(value, state.ev(key)))
-        if pattern.rest:
-            state.env[pattern.rest] = v.MAPPING_VALUE
-    elif isinstance(pattern, ast.MatchOr):
-        for inner in pattern.patterns:
-            _bind_pattern(state, inner, value)
+def _bind_pattern(state: State, pattern: ast.pattern) -> None:
+    """Bind the names that a pattern captures: nothing is known of the parts of what it matches."""
+    for node in walk(pattern):
+        name = getattr(node, "rest" if isinstance(node, ast.MatchMapping) else "name", None)
+        if name:
+            state.env[name] = v.UNKNOWN_VALUE
 
 
 def join_environments(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Value]:

@@ -34,7 +34,6 @@ from pygraph_lint.analysis.interpreter.transfer.arithmetic import (
     settled,
 )
 from pygraph_lint.analysis.interpreter.transfer.numpy_functions import combined
-from pygraph_lint.analysis.program import torch_version
 from pygraph_lint.analysis.syntax.nodes import span_to
 
 _TEXT_OR_NONE = v.TEXT | v.NONE
@@ -146,9 +145,6 @@ def eval_unary(state: State, node: ast.UnaryOp) -> Value:
 
 
 def eval_compare(state: State, node: ast.Compare) -> Value:
-    of_version = torch_version.compared(state.qualified, node)
-    if of_version is not None:
-        return Value(v.NUMBER, const=of_version)
     left = state.ev(node.left)
     result: Value | None = None
     left_node = node.left

@@ -10,7 +10,6 @@ from functools import cached_property
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.program import torch_version
 from pygraph_lint.analysis.program.annotations import alias_values, annotated
 from pygraph_lint.analysis.program.dependencies import DependencyTracker, tracked
 from pygraph_lint.analysis.program.facts import ClassFacts, ModuleFacts, Sinks
@@ -163,10 +162,6 @@ class Module:
             self.module_values[name] = tensor_made_at_import(name)
         elif isinstance(value, ast.Constant):
             self.module_values[name] = kind_of_constant(value)
-        elif isinstance(value, ast.Compare):
-            const = torch_version.compared(self.names.resolve, value)
-            if const is not None:
-                self.module_values[name] = Value(v.NUMBER, const=const)
         elif isinstance(value, ast.Dict):
             found = self._functions_in(value)
             self.module_values[name] = v.MAPPING_VALUE
