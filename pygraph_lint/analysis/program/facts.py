@@ -89,7 +89,6 @@ class FunctionFacts:
     uses_files: bool = False  # or other processes
     decorators: tuple[str, ...] = ()
     is_cached_without_parameters: bool = False  # cached, and without parameters
-    memoised: bool = False  # cached, whatever it is passed
     of_modules: bool = False  # all that it gets are modules, whose weights it reads
     arrays: tuple[str, ...] = ()  # parameters that nothing explains, with an array's methods called
     tensors: tuple[str, ...] = ()  # parameters that are tensors, by annotation or by their use

@@ -13,7 +13,6 @@ from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.program.annotations import alias_values, annotated
 from pygraph_lint.analysis.program.dependencies import DependencyTracker, tracked
 from pygraph_lint.analysis.program.facts import ClassFacts, ModuleFacts, Sinks
-from pygraph_lint.analysis.program.memoisation import may_cache
 from pygraph_lint.analysis.program.module_values import (
     fields_of_named_tuple,
     kind_of_constant,
@@ -95,11 +94,6 @@ class Module:
         if found is None:
             found = self._parts[part] = part in self.text
         return found
-
-    @cached_property
-    def may_cache(self) -> bool:
-        """Whether the file imports anything that caches functions."""
-        return may_cache(self.names)
 
     def _collect(self, body: list[ast.stmt], prefix: str, owner: str) -> Iterator[Definition]:
         """Functions and methods at import level, classes noted on the way."""

@@ -38,6 +38,7 @@ _BESIDE_MODELS = frozenset(
     """.split()
 )
 
+
 class Reached:
     """The functions reached from the starts added so far. The first call path to a function stays.
 
