@@ -22,7 +22,7 @@ from pygraph_lint.analysis.program.facts import (
     StoredOption,
 )
 from pygraph_lint.analysis.program.program import Program
-from pygraph_lint.analysis.syntax.literal_tests import LiteralTest, ParameterTest, TestKind
+from pygraph_lint.analysis.syntax.literal_tests import ParameterTest
 
 # What says where a program runs: on a machine with devices it is set, whatever the default.
 _OF_MACHINE = re.compile(
@@ -121,37 +121,10 @@ class OptionValues:
     def _may_keep(self, owner: str, kept: StoredOption, asked: ParameterTest) -> bool:
         """Whether a test of what an attribute of a class is made to keep may come out so."""
         if kept.parameter:
-            further = asked._replace(parameter=kept.parameter)
-            if kept.made:
-                if asked.test.how not in (TestKind.NONE, TestKind.TRUE):
-                    return True
-                is_there = asked.outcome == (asked.test.how is TestKind.TRUE)
-                further = ParameterTest(kept.parameter, LiteralTest(TestKind.TRUE), is_there)
-            return self.passed(f"{owner}.__init__", further)
+            return self.passed(f"{owner}.__init__", asked._replace(parameter=kept.parameter))
         if kept.named:
             return self._set_somewhere(asked._replace(parameter=kept.named))
         return not kept.is_const or may_be(constant(kept.const), asked.test, asked.outcome)
-
-    def named(self, asked: ParameterTest) -> bool:
-        """Whether a call of an object that is no function of the project passes by name what lets a
-        test of a parameter come out so.
-        """
-        return any(
-            may_be(value, asked.test, asked.outcome)
-            for value in self._of_objects.get(asked.parameter, ())
-        )
-
-    @cached_property
-    def _of_objects(self) -> dict[str, list[Value]]:
-        """What calls of objects that are no functions of the project pass by name."""
-        found: dict[str, list[Value]] = defaultdict(list)
-        names = {name.rpartition(".")[2] for name in self._program.functions}
-        names |= {name.rpartition(".")[2] for name in self._program.classes}
-        for module in self._modules:
-            for called, keyword, value in module.keywords:
-                if called not in names:
-                    found[keyword].append(value)
-        return found
 
     def passed(self, function: str, asked: ParameterTest) -> bool:
         """Whether a test of a function's parameter may come out so, by its default or a call."""

@@ -49,8 +49,6 @@ class DeviceCopies:
         owner = self.values.queries.owner(receiver)
         if any("Optimizer" in (dotted(base) or "") for base in getattr(owner, "bases", ())):
             return  # gradients, and what an optimizer keeps
-        if self._is_kept_on_device(receiver):
-            return
         known = value.device == v.ON_HOST and not value.kinds & v.UNKNOWN
         host = is_batch(value) or known or value.kinds & v.NUMPY
         if host or annotated or (self._is_data(receiver, value) and not self._joins(node)):
@@ -81,28 +79,6 @@ class DeviceCopies:
         if not others or len(others) == len(found):
             return self.values.of(receiver)
         return joined([self.values.defined(each) for each in others])
-
-    def _is_kept_on_device(self, receiver: ast.expr) -> bool:
-        """Whether an object that was made with a device gives this: ``buffer.sample()``."""
-        value = self._origin(receiver)
-        if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
-            return False
-        maker = self._origin(value.func.value)
-        if not isinstance(maker, ast.Call):
-            return False
-        devices = [
-            node.value
-            for node in walk(maker)
-            if isinstance(node, ast.keyword) and node.arg == "device"
-        ]
-        return any(
-            not isinstance(each, ast.Constant) or each.value not in (None, "cpu")
-            for each in devices
-        )
-
-    def _origin(self, node: ast.expr) -> ast.expr | None:
-        """The expression that a name stands for."""
-        return self.values.queries.only_value(node) if isinstance(node, ast.Name) else node
 
     def _joins(self, call: ast.Call) -> bool:
         """``x.to(y.device)``: where another tensor is, which mostly is where ``x`` is, too."""

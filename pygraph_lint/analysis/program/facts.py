@@ -106,14 +106,12 @@ class FunctionFacts:
 
 class StoredOption(NamedTuple):
     """What a statement makes an attribute keep: an argument of the constructor, a constant, what
-    another object keeps by a name (``settings.flag``), or anything else. With ``made`` it is an
-    object, where the argument asks for one, and else None.
+    another object keeps by a name (``settings.flag``), or anything else.
     """
 
     parameter: str = ""
     const: object = None
     is_const: bool = False
-    made: bool = False
     named: str = ""
 
 
@@ -240,7 +238,6 @@ class ModuleFacts:
     exported: tuple[str, ...] | None = None  # __all__, where it is written out
     patched: tuple[str, ...] = ()  # qualified names that the file assigns to from outside
     set_outside: frozenset[str] = frozenset()  # attributes of other objects that it sets
-    keywords: tuple[tuple[str, str, Value], ...] = ()  # that its calls pass, by what they call
     inner_imports: set[str] = field(default_factory=set)  # what its functions import
     beside: Beside = ()  # what the file's imports find in its folder, or in one around it
     traces_whole: bool = False  # some code may be exported, scripted, compiled as one graph
