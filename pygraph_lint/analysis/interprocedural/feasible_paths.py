@@ -12,7 +12,7 @@ from pygraph_lint.analysis.domain.events import CONDITIONS, Need
 from pygraph_lint.analysis.domain.region import RegionKind
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interprocedural.option_values import OptionValues
-from pygraph_lint.analysis.program.argument_values import may_pass
+from pygraph_lint.analysis.program.argument_values import may_leave_out, may_pass
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
 from pygraph_lint.analysis.program.program import Program
 from pygraph_lint.analysis.syntax.literal_tests import ParameterTest
@@ -189,9 +189,16 @@ class FeasiblePaths:
         kind, options = self.calls.entered.get(function), self.options
         if facts is None or options is None or not tests:
             return kind is not None or not calls
-        made = function.endswith(".__init__")
-        return kind is not None or (
-            not calls and (not made or all(options.passed(function, each) for each in tests))
+        if kind is None:
+            made = function.endswith(".__init__")
+            return not calls and (not made or all(options.passed(function, each) for each in tests))
+        if kind is not RegionKind.MODEL:
+            return True
+        outside = self.calls.outside(function)
+        if not calls and not outside:
+            return may_leave_out(facts, tests)
+        return any(
+            may_pass(facts, call, tests, self.proof.is_tensor, self.proof.holds) for call in outside
         )
 
 

@@ -37,6 +37,18 @@ def may_be(value: Value | None, test: LiteralTest, outcome: bool) -> bool:
     return True
 
 
+def may_leave_out(facts: FunctionFacts, tests: Iterable[ParameterTest]) -> bool:
+    """Whether tests of parameters may come out as said for who passes no options, but inputs that
+    are None by default.
+    """
+    defaults = dict(facts.defaults)
+    values = ((defaults.get(name), test, outcome) for name, test, outcome in tests)
+    return all(
+        may_be(None if value == v.NONE_VALUE else value, test, outcome)
+        for value, test, outcome in values
+    )
+
+
 def passed(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
     """What a call passes for a parameter; None where that is not known."""
     value = dict(call.named).get(parameter)
