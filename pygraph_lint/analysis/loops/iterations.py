@@ -17,6 +17,7 @@ from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, Bindin
 from pygraph_lint.analysis.loops.calls import losses
 from pygraph_lint.analysis.loops.data_loaders import OF_EVALUATION
 from pygraph_lint.analysis.loops.hints import has_modulo
+from pygraph_lint.analysis.loops.joins import path_to
 from pygraph_lint.analysis.loops.steps import LOOPS
 from pygraph_lint.analysis.loops.values import LoopValues
 from pygraph_lint.analysis.syntax.nodes import dotted, walk, without_not
@@ -31,7 +32,7 @@ def statements_of_each_iteration(values: LoopValues, body: list[ast.stmt]) -> It
             continue
         yield statement
         if isinstance(statement, ast.If):
-            rare = is_rare(values, statement.test)
+            rare = is_rare(values, statement.test) or _runs_once(values, statement)
             rare = rare or is_rare_outcome(statement.test, True)
             usual = _asks_if_finite(statement.test)
             if usual is None:
@@ -69,6 +70,32 @@ def _computes_gradients(values: LoopValues, statements: list[ast.stmt]) -> bool:
     called = (values.function_of(node) for node in nodes if isinstance(node, ast.Call))
     inner = (node for function in called if function is not None for node in walk(function))
     return any(True for _ in losses((*nodes, *inner)))
+
+
+def _runs_once(values: LoopValues, branch: ast.If) -> bool:
+    """``if self.first: ...; self.first = False``, ``if self.table is None: self.table = ...``: a
+    branch that makes its own condition fail, which nothing else of the class changes on every step.
+    """
+    test, ends_false = branch.test, True
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, ends_false = test.operand, False
+    elif isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is):
+        test, ends_false = test.left, False
+    if not isinstance(test, ast.Attribute) or dotted(test.value) != "self":
+        return False
+    owner = values.queries.owner(branch)
+    inside = {node for statement in branch.body for node in walk(statement)}
+    ends = False
+    for target, value in values.evidence.assigned_to_self.get((owner, test.attr), ()):
+        if target in inside:
+            ends |= (isinstance(value, ast.Constant) and not value.value) == ends_false
+        elif _NOT_IN_STEPS.search(getattr(values.queries.scope(target), "name", "")) is None:
+            return False
+    return ends
+
+
+# Names of functions that are not called on every step.
+_NOT_IN_STEPS = re.compile(r"^__init__$|epoch|reset")
 
 
 def _is_usual(test: ast.expr) -> bool:
@@ -200,15 +227,15 @@ def _counts(values: LoopValues, test: ast.Compare) -> bool:
         return False
     operator, left, right = test.ops[0], test.left, test.comparators[0]
     if isinstance(operator, ast.In):
-        return _is_counter(left)
+        return _is_counter(values, left)
     if isinstance(operator, (ast.Lt, ast.LtE)):
         few = isinstance(right, ast.Constant) and isinstance(right.value, int)
-        return few and right.value <= _FIRST_STEPS and _is_counter(left)  # type: ignore[attr-defined]
+        return few and right.value <= _FIRST_STEPS and _is_counter(values, left)  # type: ignore[attr-defined]
     if not isinstance(operator, ast.Eq):
         return False
     if isinstance(left, ast.Call) and dotted(left.func) == "len":
         return not _is_parameter(values, left)
-    return _is_counter(left) or _is_counter(right)
+    return _is_counter(values, left) or _is_counter(values, right)
 
 
 def _is_parameter(values: LoopValues, call: ast.Call) -> bool:
@@ -218,11 +245,28 @@ def _is_parameter(values: LoopValues, call: ast.Call) -> bool:
     return found is not None and found.kind is BindingKind.PARAMETER
 
 
-def _is_counter(node: ast.expr) -> bool:
-    """Whether an expression is the number of a step, by its name, or is computed from it."""
+def _is_counter(values: LoopValues, node: ast.expr) -> bool:
+    """Whether an expression is the number of a step, or is computed from it: by its name, or by
+    ``for i, batch in enumerate(loader)``.
+    """
+    if _COUNTERS.fullmatch((dotted(node) or "").rpartition(".")[2]) is not None:
+        return True
     if isinstance(node, ast.BinOp):
-        return _is_counter(node.left) or _is_counter(node.right)
-    return _COUNTERS.fullmatch((dotted(node) or "").rpartition(".")[2]) is not None
+        return _is_counter(values, node.left) or _is_counter(values, node.right)
+    definition = values.queries.only_definition(node) if isinstance(node, ast.Name) else None
+    if definition is None:
+        return False
+    if definition.value is not None:
+        return isinstance(definition.value, ast.BinOp) and _is_counter(values, definition.value)
+    if definition.kind is not BindingKind.LOOP:
+        return False
+    loop = values.queries.statement(definition.node)
+    return (
+        isinstance(loop, ast.For)
+        and isinstance(loop.iter, ast.Call)
+        and dotted(loop.iter.func) == "enumerate"
+        and path_to(loop.target, definition.node) == (0,)
+    )
 
 
 def _is_exception(body: list[ast.stmt]) -> bool:

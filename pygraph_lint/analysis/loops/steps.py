@@ -2,7 +2,7 @@
 
 A step is the innermost loop in which gradients are computed, without loops over parts of one step:
 micro-batches, or the losses of one batch. A function that computes gradients outside of a loop is
-run on every step.
+run on every step, and so is a function of the file that calls it outside of a loop.
 """
 
 from __future__ import annotations
@@ -32,13 +32,17 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 _COMPILER_NAMES = frozenset(name.rpartition(".")[2] for name in ops.COMPILERS)
 _TRAINS = re.compile(r"train|step|update|learn|fit|optimi|backward")
 _COMPUTES = "computes gradients on every step"
+_MEASURES = re.compile(r"(^|_)(benchmark|profile|autotune)(_|$)")
+_ONCE = ("main", "__init__")
 
 
 def steps(values: LoopValues) -> Iterator[tuple[ast.AST, str]]:
     """The loops, and the functions that are run on every step, with the reason."""
     queries = values.queries
-    seen = dict.fromkeys((*_of_losses(queries), *_of_updates(queries)))
-    yield from ((node, _COMPUTES) for node in seen if not isinstance(node, ast.Module))
+    found = dict.fromkeys((*_of_losses(queries), *_of_updates(queries)))
+    again = {each: None for each in found if not _runs_once(queries, each)}
+    seen = dict.fromkeys((*_with_callers(values, again), *found))
+    yield from ((node, _COMPUTES) for node in seen if not _runs_once(queries, node))
     loops = [node for node in queries.nodes if isinstance(node, LOOPS) and node not in seen]
     named = (*queries.of_kind(ast.Attribute), *queries.of_kind(ast.alias))
     compiles = any(map(names_a_compiler, named))
@@ -192,6 +196,81 @@ def _passed_to_step(queries: FileQueries, function: ast.AST) -> Iterator[ast.Cal
                 each is function or (name and dotted(each) == name) for each in given
             ):
                 yield node
+
+
+def _runs_once(queries: FileQueries, place: ast.AST) -> bool:
+    """Whether gradients are computed there for a test, to measure their time, or once by a script,
+    not to train.
+    """
+    around = (each for each in (place, *queries.path(place)) if isinstance(each, FUNCTIONS))
+    names = [getattr(each, "name", "") for each in around]
+    tests = any(name.startswith("test_") or _MEASURES.search(name) for name in names)
+    once = isinstance(place, FUNCTIONS) and names[0] in _ONCE
+    return tests or once or isinstance(place, ast.Module) or _makes_its_optimizer(queries, place)
+
+
+def _makes_its_optimizer(queries: FileQueries, place: ast.AST) -> bool:
+    """Whether a function makes the optimizer whose only step it takes: none is left for another
+    call. Of ``optimizer.step(closure)`` the steps are what the closure does.
+    """
+    if not isinstance(place, FUNCTIONS):
+        return False
+    for node in walk(place):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            holder, inside = node.func.value, is_in_inner_loop(queries, place, node)
+            if node.func.attr == "step" and not inside:
+                made = queries.only_value(holder) if isinstance(holder, ast.Name) else None
+                name = (dotted(made.func) or "") if isinstance(made, ast.Call) else ""
+                is_class = name.rpartition(".")[2][:1].isupper()
+                return made is not None and is_class and queries.scope(made) is place
+    return False
+
+
+# -- functions that call a step --------------------------------------------------------------------
+
+
+def _with_callers(values: LoopValues, found: dict[ast.AST, None]) -> Iterator[ast.AST]:
+    """Steps, and functions of the file that call one outside of a loop, and so on."""
+    callers: dict[ast.AST, list[ast.AST]] = {}
+    if any(isinstance(each, FUNCTIONS) for each in found):
+        for function in functions_of(values.queries):
+            for called in _called_once(values, function):
+                callers.setdefault(called, []).append(function)
+    front = list(found)
+    yield from front
+    while front:
+        for caller in callers.get(front.pop(), ()):
+            if caller not in found:
+                found[caller] = None
+                front.append(caller)
+                yield caller
+
+
+def _called_once(values: LoopValues, function: Function) -> Iterator[ast.AST]:
+    """Functions of the file that a function calls outside of loops."""
+    if function.name in _ONCE:
+        return
+    queries = values.queries
+    for node in walk(function):
+        if not isinstance(node, ast.Call) or not _runs_in(queries, node, function):
+            continue
+        called = values.function_of(node)
+        if called is not None and not is_in_inner_loop(queries, function, node):
+            yield called
+
+
+def _runs_in(queries: FileQueries, node: ast.AST, function: Function) -> bool:
+    """Whether a node is in a function, or in one inside of it that an optimizer's step gets."""
+    scope = queries.scope(node)
+    if scope is function:
+        return True
+    name = getattr(scope, "name", None)
+    return name is not None and any(
+        isinstance(call, ast.Call)
+        and "step" in (dotted(call.func) or "").rpartition(".")[2]
+        and any(dotted(each) == name for each in call.args)
+        for call in walk(function)
+    )
 
 
 # -- compiled code ---------------------------------------------------------------------------------
