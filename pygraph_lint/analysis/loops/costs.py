@@ -20,6 +20,7 @@ from pygraph_lint.analysis.interpreter.transfer.distributions import (
 from pygraph_lint.analysis.loops.calls import (
     MOVED,
     PREPARING,
+    PRESUMED,
     cost,
     is_batch,
     is_read,
@@ -288,6 +289,8 @@ class Costs:
         value = self.values.of(receiver)
         if method == "item" and self._may_be_on_device(receiver, value):
             value = shown(value)
+            if value == PRESUMED and self._is_of_objects(node, receiver):
+                value = value._replace(needs=(*value.needs, EVERY))
         open_ = bool(value.kinds & v.UNKNOWN) and not is_batch(value)
         if method == "cpu" and open_:  # nobody copies to the host what may be there
             yield cost("loop.read", node, f".{method}()")
@@ -315,6 +318,13 @@ class Costs:
                 return False
             node = node.func if isinstance(node, ast.Call) else node.value
         return bool(value.kinds & v.UNKNOWN)
+
+    def _is_of_objects(self, item: ast.Call, receiver: ast.expr) -> bool:
+        """Whether an object that another one has holds this, wherever that is, or what ``item``
+        gives is no number: ``self.penalty.factor.item()``, ``schema.item().size``.
+        """
+        parent = self.values.queries.parent(item)
+        return isinstance(parent, ast.Attribute) or (dotted(receiver) or "").count(".") > 1
 
 
 def _is_scale_of_state(node: ast.Subscript) -> bool:

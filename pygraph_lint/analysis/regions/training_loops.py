@@ -221,7 +221,7 @@ class LoopRegions:
             return True
         if body.why != ACTS:
             return False
-        return self._is_beside_training(body.function)
+        return self._leads_to_training(reached) or self._is_beside_training(body.function)
 
     def _is_beside_training(self, function: str) -> bool:
         """Whether the class of a function, or the file of one without a class, trains, too."""
@@ -234,6 +234,30 @@ class LoopRegions:
             around = module.module if module is not None else function
         classes = {around, *self._program.subclasses.get(around, ())}
         return any(name.rpartition(".")[0] in classes for name in self._trains)
+
+    def _leads_to_training(self, functions: set[str]) -> bool:
+        """Whether gradients are computed in what functions call, now and then, or in what
+        subclasses have in their place.
+        """
+        owned = (
+            (facts, name) for name in functions if (facts := self._program.functions.get(name))
+        )
+        below = {
+            override
+            for facts, name in owned
+            for each in self._program.subclasses.get(facts.owner, ())
+            if (override := self._program.classes[each].methods.get(name.rpartition(".")[2]))
+        }
+        front = functions | below
+        seen = set(front)
+        for _ in range(_MAX_HANDED_ON):
+            if not seen.isdisjoint(self._trains):
+                return True
+            known = (self._program.functions.get(name) for name in front)
+            calls = [call for facts in known if facts is not None for call in facts.calls]
+            front = {target for call in calls for target in targets(self._program, call)} - seen
+            seen |= front
+        return not seen.isdisjoint(self._trains)
 
     def of_start(self, body: LoopBody) -> Region | None:
         """The region that a loop, or a function run on every step, is."""
