@@ -41,6 +41,11 @@ def call_value(state: State, value: Value, site: CallSite) -> Value:
         need = value.needs[0]
         if need.kind == "attr":
             state.record_call("attribute", need.owner, need.name, site.node, site)
+        elif (
+            need.kind == "return"
+            and (place := need.name.removeprefix("|")).strip("0123456789") == ""
+        ):
+            state.record_call("result", need.owner, f"{place}|", site.node, site)
         return extend(value, "()")
     return v.UNKNOWN_VALUE
 

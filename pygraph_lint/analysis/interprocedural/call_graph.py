@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pygraph_lint.analysis.domain import values as v
+from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.program.argument_values import classes_passed, passed
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
 from pygraph_lint.analysis.program.program import Program
@@ -59,10 +61,12 @@ def _targets(program: Program, call: Call) -> Sequence[str]:
     if call.how == "super":
         found = program.method(call.target, call.name, 1)
         return [found] if found is not None else []
-    if call.how in ("unique", "result"):
+    if call.how == "unique":
         return []
     if call.how == "hook":
         return program.methods_by_name.get(call.name, [])
+    if call.how == "result":
+        return _of_results(program, call.target, call.name)
     if "," in call.target:
         each = (call._replace(target=target) for target in call.target.split(","))
         return list(dict.fromkeys(found for one in each for found in _targets(program, one)))
@@ -74,7 +78,9 @@ def _targets(program: Program, call: Call) -> Sequence[str]:
     if call.how == "attribute":
         name, _, rest = call.name.partition("|")
         held = program.attribute(owner, name)
-        return _of_method(program, owner, name) if held is None and not rest else []  # bound
+        if held is None and not rest:  # a bound method
+            return _of_method(program, owner, name)
+        return _of_held(program, held)
     if call.how == "object":
         return _of_object(program, owner, call.name)
     return _of_method(program, owner, call.name)
@@ -111,6 +117,30 @@ def _overrides(program: Program, function: str) -> list[str]:
     return [each for each in below if each is not None]
 
 
+def _of_results(
+    program: Program, function: str, name: str, asked: frozenset[str] = frozenset()
+) -> list[str]:
+    """A method of what functions give; ``name`` is ``place|method`` for an element of a tuple.
+    ``asked`` are functions that give what this one gives.
+    """
+    if function in asked:
+        return []
+    place, _, method = name.rpartition("|")
+    found = []
+    for each in returning(program, function):
+        value = program.functions[each].returns
+        if value is not None and place:
+            items = value.items or ()
+            value = items[int(place)] if int(place) < len(items) else None
+        if not method:
+            found += _of_held(program, value, asked | {function})
+        elif value is not None and value.kinds & v.INSTANCE:
+            owners = [program.class_named(cls) for cls in value.cls.split(",")]
+            for owner in owners:
+                found += _of_method(program, owner, method) if owner is not None else []
+    return list(dict.fromkeys(found))
+
+
 def _of_instance(program: Program, owner: str) -> list[str]:
     found = program.called_method(owner)
     return [found] if found is not None else []
@@ -124,7 +154,7 @@ def _of_method(program: Program, owner: str, name: str) -> list[str]:
         override = program.classes[subclass].methods.get(name)
         if override is not None:
             reached.append(override)
-    return reached
+    return reached or _of_held(program, program.attribute(owner, name))
 
 
 def _of_object(program: Program, owner: str, name: str) -> list[str]:
@@ -134,6 +164,25 @@ def _of_object(program: Program, owner: str, name: str) -> list[str]:
     if facts is None or not (facts.calls or facts.events or facts.returns is not None):
         return _of_method(program, owner, name)
     return [facts.name]
+
+
+def _of_held(
+    program: Program, value: Value | None, asked: frozenset[str] = frozenset()
+) -> list[str]:
+    """What calling the value of an attribute reaches."""
+    if value is not None and value.flags & v.SYMBOL and value.needs[0].kind == "return":
+        need = value.needs[0]
+        return [] if need.name else _of_results(program, need.owner, "", asked)
+    if value is None or not value.cls or value.flags & v.MODULE:
+        return []
+    if value.kinds & v.CALLABLE:
+        names = value.cls.split(",")
+        return [target for name in names for target in program.functions_named(name)]
+    reached = []
+    for found in map(program.symbol, value.cls.split(",")):
+        if found in program.classes and value.kinds & v.INSTANCE:
+            reached += _of_instance(program, found)
+    return reached
 
 
 def _of_function(program: Program, call: Call) -> list[str]:
