@@ -26,7 +26,8 @@ class Need(NamedTuple):
     ``attr``       an attribute of a class holds a tensor
     ``type``       what the name of a type means is a tensor
     ``host``       what its one choice names is a tensor on the host
-    ``away``       what its one choice says is not so
+    ``away``       some call passes a tensor that is not on the host, or what its one choice says
+                   is not so
     ``presumed``   a tensor of unknown origin is on the device
     ``module``     a class is a module
     ``generator``  an attribute of a class is a torch.Generator
@@ -74,7 +75,11 @@ def not_on_host(source: Need) -> Need:
 
 
 def maybe_on_device(source: Need) -> Need:
-    """That the value which ``source`` names is not known to be on the host."""
+    """That the value which ``source`` names is not known to be on the host: of a parameter, what
+    calls pass for it.
+    """
+    if source.kind == "param":
+        return Need("away", source.owner, source.name.partition("|")[0])
     return Need("away", "", "", ((on_host(source),),))
 
 

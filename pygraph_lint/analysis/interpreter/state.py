@@ -200,8 +200,7 @@ class State:
             if about.needs:
                 needs = needs + about.needs
             device_of = about.device_of
-            elsewhere = device_of is not None and device_of.kind != "param"
-            if device_of is not None and elsewhere and about.device != v.ON_HOST:
+            if device_of is not None and about.device != v.ON_HOST:
                 needs = (*needs, maybe_on_device(device_of))
             if about.why:
                 evidence = (about.why,)

@@ -17,6 +17,7 @@ from pygraph_lint.analysis.domain.events import (
     on_host,
 )
 from pygraph_lint.analysis.domain.values import Value
+from pygraph_lint.analysis.interprocedural.arguments_of_all_calls import always_on_host
 from pygraph_lint.analysis.interprocedural.call_graph import returning
 from pygraph_lint.analysis.interprocedural.feasible_paths import CallSources, FeasiblePaths
 from pygraph_lint.analysis.interprocedural.forwarded_parameters import (
@@ -325,7 +326,12 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
         proof.program.checks_distributions and not proof.program.has_method(need.name)
     ),
     "open": _is_open,
-    "away": lambda proof, need: not _any_holds(proof, need),
+    "away": lambda proof, need: (
+        not _any_holds(proof, need)
+        if need.choices
+        else (proof.options is None and not proof.of_loops)
+        or not always_on_host(proof.program.functions, proof.paths.callers, need)
+    ),
     "presumed": lambda proof, need: proof.of_loops,  # of unknown origin: it is on the device
 }
 

@@ -147,11 +147,14 @@ def on_device(value: Value) -> bool:
     return bool(tensor) and (not value.kinds & v.UNKNOWN or bool(value.needs))
 
 
-def of_annotation(hint: str, parameter: str) -> Value | None:
-    """A parameter that an annotation says is a tensor: of the device. None for others."""
+def of_annotation(hint: str, function: str, parameter: str) -> Value | None:
+    """A parameter that an annotation says is a tensor: of the device, unless all calls pass one of
+    the host. None for others.
+    """
     if not says_tensor(hint):
         return None
-    return v.tensor(f"`{parameter}` is annotated as a tensor", device=v.ON_DEVICE)
+    found = v.tensor(f"`{parameter}` is annotated as a tensor", device=v.ON_DEVICE)
+    return found._replace(device_of=Need("away", function, parameter))
 
 
 def is_read(value: Value) -> bool:
@@ -170,6 +173,8 @@ def cost(
 ) -> Event:
     """The event of what an expression costs on every step, if what ``about`` rests on holds."""
     needs = about.needs if about is not None else ()
+    if about is not None and about.device_of is not None and about.device_of.kind == "away":
+        needs = (*needs, about.device_of)
     why = (about.why,) if about is not None and about.why else ()
     return Event(kind, span_of(node), subject, needs, why, notes)
 

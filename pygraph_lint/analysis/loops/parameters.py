@@ -49,7 +49,7 @@ class Parameters:
             return Value(v.MAPPING, item=held)
         given = self.given_by_hook(function, argument.arg)
         if given is None:
-            given = self._of_annotation(argument)
+            given = self._of_annotation(argument, self.name_of(function) or "")
         if given is not None:
             return given
         if _OF_HOST.search(argument.arg) is not None:
@@ -59,10 +59,10 @@ class Parameters:
             return MODULE
         return _passed(self.name_of(function), argument.arg, argument.arg)
 
-    def _of_annotation(self, argument: ast.arg) -> Value | None:
+    def _of_annotation(self, argument: ast.arg, function: str) -> Value | None:
         """What an annotation says; None where it says nothing."""
         hint = ast.unparse(argument.annotation) if argument.annotation is not None else ""
-        if tensor := of_annotation(hint, argument.arg):
+        if tensor := of_annotation(hint, function, argument.arg):
             return tensor
         if hint.rpartition(".")[2] in ("Module", "ScriptModule"):
             return MODULE

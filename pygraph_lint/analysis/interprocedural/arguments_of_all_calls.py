@@ -1,0 +1,36 @@
+"""What all calls of a function agree on for a parameter: a tensor of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pygraph_lint.analysis.domain import values as v
+from pygraph_lint.analysis.domain.events import Need
+from pygraph_lint.analysis.loops.calls import OF_LOADER
+from pygraph_lint.analysis.program.argument_values import forwarded_parameter, passed
+from pygraph_lint.analysis.program.facts import Call, FunctionFacts
+
+Functions = Mapping[str, FunctionFacts]
+Callers = Callable[[str], Sequence[Call]]
+
+
+def always_on_host(
+    functions: Functions, callers: Callers, need: Need, seen: frozenset[Need] = frozenset()
+) -> bool:
+    """Whether every call of a function passes a tensor of the host for a parameter, as it comes of
+    ``.cpu()``, or hands on such a parameter.
+    """
+    facts, calls = functions.get(need.owner), callers(need.owner)
+    if facts is None or need.name not in facts.parameters or need in seen or not calls:
+        return False
+    for call in calls:
+        value = passed(facts, need.name, call)
+        if value is None:
+            return False
+        sure = value.device == v.ON_HOST and value.why != OF_LOADER.why and not value.needs
+        if value.kinds == v.TENSOR and sure:
+            continue
+        given = forwarded_parameter(value)
+        if given is None or not always_on_host(functions, callers, given, seen | {need}):
+            return False
+    return True
