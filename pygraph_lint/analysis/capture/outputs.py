@@ -20,6 +20,7 @@ from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, receiver, so
 
 
 def kept_outputs(scope: Scope) -> Iterator[Event]:
+    """Results of replays that are kept although a later replay overwrites them."""
     for loop in scope.nodes:
         if isinstance(loop, (ast.For, ast.AsyncFor, ast.While)):
             yield from _kept_in_loop(scope, loop)
@@ -130,6 +131,7 @@ def _replay_of(node: ast.AST) -> str | None:
 
 
 def rebound_inputs(scope: Scope) -> Iterator[Event]:
+    """Names of static inputs that get another tensor, which no replay reads."""
     captures = list(scope.captures)
     if scope.owner is not None:
         captures.extend(c for c in scope.owner.captures if c.block not in scope.nodes)

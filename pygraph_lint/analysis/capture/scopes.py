@@ -262,6 +262,7 @@ def _class_facts(methods: list[Scope]) -> ClassFacts:
 
 
 def is_load(node: ast.AST) -> bool:
+    """Whether a name, attribute or subscript is read."""
     return isinstance(getattr(node, "ctx", None), ast.Load)
 
 
@@ -280,6 +281,9 @@ def bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def targets_of(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
+    """The names and attributes that an assignment to ``target`` binds; with ``value`` where one
+    gets it.
+    """
     if isinstance(target, (ast.Tuple, ast.List)):
         for element in target.elts:
             yield from targets_of(element, None)
@@ -292,6 +296,7 @@ def targets_of(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, 
 
 
 def argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
+    """The argument of a call at a position, or by its name."""
     named = keyword(call, name)
     starred = any(isinstance(each, ast.Starred) for each in call.args)
     if named is not None or starred or position >= len(call.args):
@@ -338,12 +343,15 @@ def _decorated(body: list[ast.stmt], names: Names) -> dict[str, Made]:
 
 
 def start(node: ast.AST) -> tuple[int, int]:
+    """Where a node begins: line and column."""
     return (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
 
 
 def end(node: ast.AST) -> tuple[int, int]:
+    """Where a node ends: line and column."""
     return (getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0))
 
 
 def make_event(kind: str, node: ast.expr | ast.stmt, *evidence: str) -> Event:
+    """The event of a hazard at a node."""
     return Event(kind, span_of(node), source_of(node), evidence=evidence)

@@ -25,17 +25,7 @@ _PERHAPS = v.TENSOR | v.UNKNOWN  # what other files decide about
 def assign(state: State, target: ast.expr, value: Value, source: ast.expr | None) -> None:
     """Bind a target to a value."""
     if isinstance(target, ast.Name):
-        if value.kinds == v.UNKNOWN or (value.flags & v.SYMBOL and value.kinds == _PERHAPS):
-            value = _by_uses(state, target, value)
-        state.env[target.id] = (
-            value if value.items is None and value.item is None else v.shallow(value)
-        )
-        state.origins.pop(target.id, None)
-        if isinstance(source, ast.Call) and value.is_tensor:
-            for kind in MADE:
-                key = (kind, source.lineno, source.col_offset)
-                if key in state.events:
-                    state.origins[target.id] = key
+        _assign_name(state, target, value, source)
     elif isinstance(target, (ast.Tuple, ast.List)):
         unpack(state, target, _in_order(state, target, source) or value)
     elif isinstance(target, ast.Attribute):
@@ -47,6 +37,19 @@ def assign(state: State, target: ast.expr, value: Value, source: ast.expr | None
                 state.events.pop((kind, source.lineno, source.col_offset), None)
     elif isinstance(target, ast.Starred):
         assign(state, target.value, Value(v.SEQUENCE, item=value), None)
+
+
+def _assign_name(state: State, target: ast.Name, value: Value, source: ast.expr | None) -> None:
+    if value.kinds == v.UNKNOWN or (value.flags & v.SYMBOL and value.kinds == _PERHAPS):
+        value = _by_uses(state, target, value)
+    flat = value.items is None and value.item is None
+    state.env[target.id] = value if flat else v.shallow(value)
+    state.origins.pop(target.id, None)
+    if isinstance(source, ast.Call) and value.is_tensor:
+        for kind in MADE:
+            key = (kind, source.lineno, source.col_offset)
+            if key in state.events:
+                state.origins[target.id] = key
 
 
 def _by_uses(state: State, target: ast.Name, value: Value) -> Value:
@@ -91,26 +94,30 @@ def unpack(state: State, target: ast.Tuple | ast.List, value: Value) -> None:
             assign(state, element, v.iterate(value), None)
 
 
+def _assign_own_attribute(
+    state: State, target: ast.Attribute, value: Value, source: ast.expr | None
+) -> None:
+    """``self.x = value``."""
+    held = state.module.class_attribute(state.owner, target.attr)
+    if held is not None and held.flags & v.BUFFER and held.is_tensor and value.is_tensor:
+        state.event("effect.buffer-rebound", span_of(target), f"self.{target.attr}", held)
+    elif value.is_tensor and not value.needs and not value.kinds & v.UNKNOWN:
+        state.event("effect.kept-output", span_of(target), f"self.{target.attr}", value)
+    state.env["self." + target.attr] = value
+    if source is not None and _is_moved(state, target, source):  # by the first call only
+        state.events.pop(("host.moved", source.lineno, source.col_offset), None)
+    overwritten = target.lineno < state.last_stores.get(target.attr, 0)
+    if not (overwritten or _moves_itself(state, target, source)):
+        state.module.set_attribute(state.owner, target.attr, as_held(value))
+
+
 def assign_attribute(
     state: State, target: ast.Attribute, value: Value, source: ast.expr | None
 ) -> None:
     """``self.x = value``, ``t.requires_grad = ...``, ``t.data = ...``."""
-    if (
-        isinstance(target.value, ast.Name)
-        and target.value.id == state.self_name
-        and state.self_name
-    ):
-        held = state.module.class_attribute(state.owner, target.attr)
-        if held is not None and held.flags & v.BUFFER and held.is_tensor and value.is_tensor:
-            state.event("effect.buffer-rebound", span_of(target), f"self.{target.attr}", held)
-        elif value.is_tensor and not value.needs and not value.kinds & v.UNKNOWN:
-            state.event("effect.kept-output", span_of(target), f"self.{target.attr}", value)
-        state.env["self." + target.attr] = value
-        if source is not None and _is_moved(state, target, source):  # by the first call only
-            state.events.pop(("host.moved", source.lineno, source.col_offset), None)
-        overwritten = target.lineno < state.last_stores.get(target.attr, 0)
-        if not (overwritten or _moves_itself(state, target, source)):
-            state.module.set_attribute(state.owner, target.attr, as_held(value))
+    holder = target.value
+    if isinstance(holder, ast.Name) and state.self_name and holder.id == state.self_name:
+        _assign_own_attribute(state, target, value, source)
         return
     base = state.ev(target.value)
     if base.is_tensor and (
@@ -186,32 +193,33 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
     if by_mask(state, base, target):
         base = v.tensor("only a tensor can be indexed with a tensor", device=v.ON_DEVICE)
     if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING) and base.kinds & v.UNKNOWN):
-        mask, lists, gathered, number = index_parts(state, target.slice)
-        about, notes = base, {}
-        if _is_number(value) and number is not None and names_one(state, target.slice, base.ndim):
-            gathered, notes = number._replace(needs=()), {"element": "yes"}
-        elif _is_number(value) and _by_unknown(state, target.slice, base):
-            gathered = base
-        if mask is not None and _is_number(value):
-            return  # a fill: neither waits nor breaks
-        if mask is not None:
+        _note_store_to_tensor(state, target, base, value)
+    else:
+        _store_entry(state, target, base, value)
+
+
+def _note_store_to_tensor(state: State, target: ast.Subscript, base: Value, value: Value) -> None:
+    """Record what ``tensor[index] = value`` costs."""
+    mask, lists, gathered, number = index_parts(state, target.slice)
+    fills, notes, text = _is_number(value), {}, source_of(target, 40)
+    if fills and number is not None and names_one(state, target.slice, base.ndim):
+        gathered, notes = number._replace(needs=()), {"element": "yes"}
+    elif fills and _by_unknown(state, target.slice, base):
+        gathered = base
+    if mask is not None:
+        if not fills:  # a fill neither waits nor breaks
             _note_masked(state, target, base, mask, value)
-        elif gathered is not None and _is_number(value) and base.device != v.ON_HOST:
-            about = about._replace(needs=about.needs + gathered.needs * (gathered is not base))
-            if gathered.is_tensor and gathered is not base and names_place(gathered):
-                notes = {**notes, "form": "place"}
-            state.event("sync.index-write", span_of(target), source_of(target, 40), about, **notes)
-        elif gathered is not None and names_place(gathered):
-            text = source_of(target, 40)
-            state.event("shape.from-value", span_of(target), text, gathered, position="yes")
-        elif lists is not None and base.device != v.ON_HOST:
-            state.event(
-                "host.index-list", span_of(target), source_of(target, 40), base._replace(why="")
-            )
-        else:
-            note_host_index(state, target, base, gathered)
-        return
-    _store_entry(state, target, base, value)
+    elif gathered is not None and fills and base.device != v.ON_HOST:
+        about = base._replace(needs=base.needs + gathered.needs * (gathered is not base))
+        if gathered.is_tensor and gathered is not base and names_place(gathered):
+            notes = {**notes, "form": "place"}
+        state.event("sync.index-write", span_of(target), text, about, **notes)
+    elif gathered is not None and names_place(gathered):
+        state.event("shape.from-value", span_of(target), text, gathered, position="yes")
+    elif lists is not None and base.device != v.ON_HOST:
+        state.event("host.index-list", span_of(target), text, base._replace(why=""))
+    else:
+        note_host_index(state, target, base, gathered)
 
 
 def _note_masked(

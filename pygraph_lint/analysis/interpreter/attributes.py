@@ -42,10 +42,12 @@ _RESULT_FIELDS = {"values": 0, "indices": 1, "P": 0, "L": 1, "U": 2}
 
 
 def eval_constant(state: State, node: ast.Constant) -> Value:
+    """``3``, ``"text"``, ``None``."""
     return constant(node.value)
 
 
 def eval_name(state: State, node: ast.Name) -> Value:
+    """``name``: what a variable holds, or what the name is bound to in the module."""
     value = state.env.get(node.id)
     if value is not None:
         if node.id in state.origins:
@@ -76,6 +78,7 @@ def eval_name(state: State, node: ast.Name) -> Value:
 
 
 def eval_attribute(state: State, node: ast.Attribute) -> Value:
+    """``base.name``."""
     qualified = state.qualified(node)
     if qualified is not None:
         return qualified_value(state, qualified, node)

@@ -56,6 +56,7 @@ _READ = frozenset(("all", "any", "item", "max", "mean", "min", "norm", "sum"))
 
 
 def exec_if(state: State, node: ast.If) -> bool:
+    """``if test: ... else: ...``: both arms are run, and what they leave is joined."""
     only_raises = not node.orelse and isinstance(node.body[-1], ast.Raise) and len(node.body) <= 2
     state.whole = node.test
     static = truth(state, node.test, "branch.raise" if only_raises else "branch.if")
@@ -224,12 +225,14 @@ def _moves_to_cuda(body: list[ast.stmt]) -> bool:
 
 
 def exec_while(state: State, node: ast.While) -> bool:
+    """``while test: ...``, up to a fixed point."""
     return loop(
         state, node.body, node.orelse, lambda: truth(state, node.test, "branch.while") is False
     )
 
 
 def exec_for(state: State, node: ast.For | ast.AsyncFor) -> bool:
+    """``for target in iterated: ...``, up to a fixed point."""
     iterated = state.ev(node.iter)
     if iterated.cls.startswith("tqdm.") and not isinstance(node.iter, ast.Call):
         state.event("call", span_of(node.iter), iterated.cls)
@@ -276,6 +279,7 @@ def _note_block(state: State, body: list[ast.stmt]) -> None:
 
 
 def exec_with(state: State, node: ast.With | ast.AsyncWith) -> bool:
+    """``with manager as name: ...``."""
     contexts = 0
     for item in node.items:
         value = state.ev(item.context_expr)
@@ -313,6 +317,7 @@ def split_capture(
 
 
 def exec_try(state: State, node: ast.Try) -> bool:
+    """``try: ... except ...: ...``: handlers begin with what any part of the body may leave."""
     start, guards = dict(state.env), state.guards
     _note_block(state, node.body)
     ended = state.run(node.body)
@@ -342,6 +347,7 @@ def exec_try(state: State, node: ast.Try) -> bool:
 
 
 def exec_match(state: State, node: ast.Match) -> bool:
+    """``match subject: case ...: ...``."""
     subject = state.ev(node.subject)
     if subject.is_tensor and any(_compares(case.pattern) for case in node.cases):
         state.event("branch.if", span_of(node.subject), "match", subject)

@@ -53,6 +53,7 @@ _WRAPPERS = frozenset(
 
 
 def eval_call(state: State, node: ast.Call) -> Value:
+    """``function(...)``."""
     function = node.func
     maker = state.qualified(function.func) if isinstance(function, ast.Call) else None
     if maker in ops.DISABLERS:

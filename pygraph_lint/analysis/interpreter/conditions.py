@@ -115,20 +115,16 @@ def settle_comparisons(state: State, node: ast.BoolOp) -> None:
 def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
     """A tensor's value decides which way the program goes."""
     notes = {"raises": "yes"} if kind in ("branch.raise", "branch.assert") else {}
-    if kind not in ("branch.assert", "branch.while"):
-        if value.flags & v.FINITE:
-            kind = "branch.half-guard" if state.half else "branch.finite-guard"
-        elif value.flags & v.RANDOM and value.device == v.ON_HOST:
-            kind = "branch.random-skip"
+    kind = _kind_of_branch(state, value, kind)
     if state.stops is not None and kind == "branch.random-skip":
         if value.flags & v.DECIDED:  # in a loop later branches on a number follow the first
             return
         key = state.place(node)
         if key is not None:
             state.env[key] = value._replace(flags=value.flags | v.DECIDED)
-    place = node
-    if kind in ("branch.finite-guard", "branch.half-guard") and state.whole is not None:
-        place = state.whole  # a guard is one thing, however many tests it has
+    guards = kind in ("branch.finite-guard", "branch.half-guard")
+    # A guard is one thing, however many tests it has.
+    place = state.whole if guards and state.whole is not None else node
     before = state.guards
     if isinstance(node, (ast.Name, ast.Attribute)) and value.flags & v.SYMBOL:
         # The bare truth of what comes from elsewhere is mostly that of a flag, or of an object.
@@ -140,20 +136,20 @@ def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
     state.guards = before
 
 
+def _kind_of_branch(state: State, value: Value, kind: str) -> str:
+    """The kind of event, by what the value says of its tensor: finite, or drawn on the host."""
+    if kind in ("branch.assert", "branch.while"):
+        return kind
+    if value.flags & v.FINITE:
+        return "branch.half-guard" if state.half else "branch.finite-guard"
+    return "branch.random-skip" if value.flags & v.RANDOM and value.device == v.ON_HOST else kind
+
+
 def guard(state: State, node: ast.expr, outcome: bool) -> None:
     """Remember that what follows runs only where a condition comes out so."""
     node, outcome = without_not(node, outcome)
     if isinstance(node, ast.BoolOp):
-        told = node.values
-        if isinstance(node.op, ast.And) != outcome:  # `not (x is not None and ...)`: with an x
-            others = [each for each in told if not _asks_for_any(each, not outcome)]
-            given = isinstance(others[0], ast.Call) if others else False
-            given = given or not any(_is_left_out(state, each) for each in told)
-            told = others if len(others) == 1 and given else []
-            if not told:
-                _guard_any(state, node.values, outcome)
-        for operand in told:
-            guard(state, operand, outcome)
+        _guard_by_parts(state, node, outcome)
         return
     literal = comparison(node)
     if literal is not None:
@@ -161,8 +157,26 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
     of_class = class_test(state.qualified, node)
     if of_class is not None:
         _guard_kind(state, *of_class[:2], outcome == of_class[2])
-    if not isinstance(node, ast.Call):
-        return
+    if isinstance(node, ast.Call):
+        _guard_by_call(state, node, outcome)
+
+
+def _guard_by_parts(state: State, node: ast.BoolOp, outcome: bool) -> None:
+    """The same of ``and`` and ``or``: what is known of each part."""
+    told = node.values
+    if isinstance(node.op, ast.And) != outcome:  # `not (x is not None and ...)`: with an x
+        others = [each for each in told if not _asks_for_any(each, not outcome)]
+        given = isinstance(others[0], ast.Call) if others else False
+        given = given or not any(_is_left_out(state, each) for each in told)
+        told = others if len(others) == 1 and given else []
+        if not told:
+            _guard_any(state, node.values, outcome)
+    for operand in told:
+        guard(state, operand, outcome)
+
+
+def _guard_by_call(state: State, node: ast.Call, outcome: bool) -> None:
+    """The same of a predicate of the project: ``exists(x)``, ``is_sorted(x)``."""
     name = state.qualified(node.func)
     of_none = state.module.asks_for_none(name or "")
     if of_none is not None and len(node.args) == 1:  # `exists(x)`

@@ -16,6 +16,7 @@ from pygraph_lint.analysis.syntax.nodes import walk
 
 
 def eval_sequence(state: State, node: ast.Tuple | ast.List | ast.Set) -> Value:
+    """``(a, b)``, ``[a, b]``, ``{a, b}``."""
     values = [state.ev(element) for element in node.elts]
     if any(isinstance(element, ast.Starred) for element in node.elts):
         held = [
@@ -31,6 +32,7 @@ def _listed(node: ast.expr) -> int:
 
 
 def eval_dict(state: State, node: ast.Dict) -> Value:
+    """``{"key": value, **others}``."""
     made = v.mapping({})
     for key, held in zip(node.keys, node.values):
         if key is None:
@@ -44,6 +46,7 @@ def eval_dict(state: State, node: ast.Dict) -> Value:
 def eval_comprehension(
     state: State, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 ) -> Value:
+    """``[x for x in xs if test]``, and the same of sets, generators and dictionaries."""
     saved = enter_generators(state, node.generators)
     if isinstance(node, ast.DictComp):
         state.ev(node.key)
@@ -71,6 +74,7 @@ def enter_generators(
 
 
 def eval_joined(state: State, node: ast.JoinedStr) -> Value:
+    """``f"{value}"``."""
     for part in node.values:
         if isinstance(part, ast.FormattedValue):
             value = state.ev(part.value)
@@ -79,6 +83,7 @@ def eval_joined(state: State, node: ast.JoinedStr) -> Value:
 
 
 def eval_lambda(state: State, node: ast.Lambda) -> Value:
+    """``lambda x: ...``: its body is run once with unknown arguments."""
     saved: list[tuple[str, Value | None]] = []
     for argument in parameters(node):
         saved.append((argument.arg, state.env.get(argument.arg)))
@@ -89,16 +94,19 @@ def eval_lambda(state: State, node: ast.Lambda) -> Value:
 
 
 def eval_named(state: State, node: ast.NamedExpr) -> Value:
+    """``(name := value)``."""
     value = state.ev(node.value)
     assign(state, node.target, value, node.value)
     return value
 
 
 def eval_inner(state: State, node: ast.Starred | ast.Await) -> Value:
+    """``*value`` and ``await value``."""
     return state.ev(node.value)
 
 
 def eval_yield(state: State, node: ast.Yield | ast.YieldFrom) -> Value:
+    """``yield value`` and ``yield from values``."""
     value = state.ev(node.value)
     if not state.quiet:
         value = v.iterate(value) if isinstance(node, ast.YieldFrom) else value

@@ -40,6 +40,7 @@ _TEXT_OR_NONE = v.TEXT | v.NONE
 
 
 def eval_binary(state: State, node: ast.BinOp) -> Value:
+    """``a + b``."""
     chain = [node]
     while isinstance(chain[-1].left, ast.BinOp):  # long sums are nested to the left
         chain.append(chain[-1].left)
@@ -129,6 +130,7 @@ def _is_made_at_home(one: Value, other: Value) -> bool:
 
 
 def eval_unary(state: State, node: ast.UnaryOp) -> Value:
+    """``-a``, ``not a``."""
     if isinstance(node.op, ast.Not):
         static = truth(state, node.operand, "branch.not")
         return Value(v.NUMBER, const=None if static is None else not static)
@@ -145,6 +147,7 @@ def eval_unary(state: State, node: ast.UnaryOp) -> Value:
 
 
 def eval_compare(state: State, node: ast.Compare) -> Value:
+    """``a < b``, ``a < b < c``."""
     left = state.ev(node.left)
     result: Value | None = None
     left_node = node.left
@@ -262,6 +265,7 @@ def _never_equal(value: Value) -> bool:
 
 
 def eval_boolean(state: State, node: ast.BoolOp) -> Value:
+    """``a and b``, ``a or b``: later operands are evaluated where the first decide nothing."""
     result: Value | None = None
     saved_guards = state.guards
     saved: list[tuple[str, Value | None]] = []
@@ -293,6 +297,7 @@ def eval_boolean(state: State, node: ast.BoolOp) -> Value:
 
 
 def eval_conditional(state: State, node: ast.IfExp) -> Value:
+    """``a if test else b``."""
     static = truth(state, node.test, "branch.ternary")
     if static is True:
         return state.ev(node.body)

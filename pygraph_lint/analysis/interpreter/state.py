@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
-from pygraph_lint.analysis.domain.events import EVERY, KEYWORDS, Event, Need, maybe_on_device
+from pygraph_lint.analysis.domain.events import EVERY, KEYWORDS, Event, Need, Needs, maybe_on_device
 from pygraph_lint.analysis.domain.symbols import as_argument, constant
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interpreter.inference_from_uses import TensorUses
@@ -195,17 +195,10 @@ class State:
         needs = self.guards
         if self.unusual and _tells_users(kind, subject) and not subject.endswith("_once"):
             needs = (*needs, EVERY)  # it tells of what is not usual, again and again
-        evidence: tuple[str, ...] = ()
         if about is not None:
-            if about.needs:
-                needs = needs + about.needs
-            device_of = about.device_of
-            if device_of is not None and about.device != v.ON_HOST:
-                needs = (*needs, maybe_on_device(device_of))
-            if about.why:
-                evidence = (about.why,)
-        if not evidence and kind in _EVIDENT:
-            evidence = (_EVIDENT[kind].format(subject=subject),)
+            needs += _rests_on(about)
+        why = about.why if about is not None else ""
+        why = why or (_EVIDENT[kind].format(subject=subject) if kind in _EVIDENT else "")
         if about is not None and about.is_tensor and (self.on_host or about.device == v.ON_HOST):
             notes["lives"] = "host"
             if about.flags & v.FIXED:
@@ -215,6 +208,7 @@ class State:
         if old is not None and (len(old.needs) <= len(needs)) and not notes:
             return
         arms = tuple(starmap(came_out, self.arms[-_SHOWN_ARMS:]))
+        evidence = (why,) if why else ()
         self.events[key] = Event(kind, span, subject, needs, evidence, tuple(notes.items()), arms)
 
     def add_note(self, key: Key, name: str, value: str) -> None:
@@ -363,6 +357,13 @@ class State:
                 self.env.pop(name, None)
             else:
                 self.env[name] = value
+
+
+def _rests_on(value: Value) -> Needs:
+    """What has to be proven of a value: that it is a tensor, and not on the host."""
+    if value.device_of is None or value.device == v.ON_HOST:
+        return value.needs
+    return (*value.needs, maybe_on_device(value.device_of))
 
 
 def _tells_users(kind: str, subject: str) -> bool:

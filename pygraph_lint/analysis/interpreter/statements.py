@@ -16,12 +16,14 @@ from pygraph_lint.analysis.syntax.nodes import source_of, span_of
 
 
 def exec_assign(state: State, node: ast.Assign) -> None:
+    """``target = value``."""
     value = state.ev(node.value)
     for target in node.targets:
         assign(state, target, value, node.value)
 
 
 def exec_annotated(state: State, node: ast.AnnAssign) -> None:
+    """``target: Annotation = value``."""
     value = (
         state.ev(node.value)
         if node.value is not None
@@ -35,6 +37,7 @@ def exec_annotated(state: State, node: ast.AnnAssign) -> None:
 
 
 def exec_augmented(state: State, node: ast.AugAssign) -> None:
+    """``target += value``."""
     target = node.target
     load: ast.expr
     if isinstance(target, ast.Name):
@@ -56,6 +59,7 @@ def exec_augmented(state: State, node: ast.AugAssign) -> None:
 
 
 def exec_return(state: State, node: ast.Return) -> bool:
+    """``return value``, which is joined with what else the function returns."""
     value = state.ev(node.value)
     if not state.quiet:
         old = state.function.returns
@@ -65,6 +69,7 @@ def exec_return(state: State, node: ast.Return) -> bool:
 
 
 def exec_raise(state: State, node: ast.Raise) -> bool:
+    """``raise error``: what makes the error is not reported."""
     state.quiet += 1
     state.ev(node.exc)
     state.quiet -= 1
@@ -72,6 +77,7 @@ def exec_raise(state: State, node: ast.Raise) -> bool:
 
 
 def exec_expression(state: State, node: ast.Expr) -> None:
+    """An expression whose value nothing gets."""
     state.ev(node.value)
     place = span_of(node.value)
     for kind in MADE if isinstance(node.value, ast.Call) else ():
@@ -82,6 +88,7 @@ def exec_expression(state: State, node: ast.Expr) -> None:
 
 
 def exec_assert(state: State, node: ast.Assert) -> None:
+    """``assert test, message``."""
     plain = node.msg is None or isinstance(node.msg, ast.Constant)
     truth(state, node.test, "branch.assert" if plain else "branch.if")
     if node.msg is not None:
@@ -92,6 +99,7 @@ def exec_assert(state: State, node: ast.Assert) -> None:
 
 
 def exec_delete(state: State, node: ast.Delete) -> None:
+    """``del name``."""
     for target in node.targets:
         if isinstance(target, ast.Name):
             state.env[target.id] = v.UNKNOWN_VALUE
@@ -105,5 +113,6 @@ def exec_stop(state: State, node: ast.stmt) -> bool:
 
 
 def exec_import(state: State, node: ast.Import | ast.ImportFrom) -> None:
+    """``import module`` inside a function."""
     for name, target in state.module.imports(node):
         state.env[name] = Value(v.CALLABLE, cls=target)

@@ -16,6 +16,7 @@ from pygraph_lint.analysis.syntax.nodes import dotted, source_of, span_of, walk
 
 
 def eval_subscript(state: State, node: ast.Subscript) -> Value:
+    """``base[index]``."""
     base = state.ev(node.value)
     if by_mask(state, base, node):
         why = "only a tensor can be indexed with a tensor"
@@ -101,10 +102,9 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
             return v.UNKNOWN_VALUE
     flags = base.flags & (v.RANDOM | v.FINITE | v.DYNAMIC)
     if mask is not None:
-        combined = base if base.needs or not mask.needs else base._replace(needs=mask.needs)
-        if mask.needs and base.needs and mask.needs != base.needs:
-            combined = base._replace(needs=(*base.needs, *mask.needs))
-        state.event("shape.mask-read", span_of(node), source_of(node, 40), combined)
+        needs = base.needs if mask.needs == base.needs else (*base.needs, *mask.needs)
+        about = base._replace(needs=needs)
+        state.event("shape.mask-read", span_of(node), source_of(node, 40), about)
         flags |= v.DYNAMIC
     if lists is not None and base.device != v.ON_HOST:
         state.event("host.index-list", span_of(node), source_of(node, 40), base._replace(why=""))
@@ -241,6 +241,7 @@ def made_here(state: State, index: ast.expr) -> bool:
 
 
 def eval_slice(state: State, node: ast.Slice) -> Value:
+    """``start:stop:step``."""
     for bound in (node.lower, node.upper, node.step):
         if bound is not None:
             value = state.ev(bound)

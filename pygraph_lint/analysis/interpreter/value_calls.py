@@ -38,16 +38,19 @@ def call_value(state: State, value: Value, site: CallSite) -> Value:
     if value.kinds & v.INSTANCE and value.cls:
         return pass_on(state, value, site)
     if value.flags & v.SYMBOL and value.needs:
-        need = value.needs[0]
-        if need.kind == "attr":
-            state.record_call("attribute", need.owner, need.name, site.node, site)
-        elif (
-            need.kind == "return"
-            and (place := need.name.removeprefix("|")).strip("0123456789") == ""
-        ):
-            state.record_call("result", need.owner, f"{place}|", site.node, site)
-        return extend(value, "()")
+        return _call_symbol(state, value, site)
     return v.UNKNOWN_VALUE
+
+
+def _call_symbol(state: State, value: Value, site: CallSite) -> Value:
+    """What other files decide about is called: an attribute, a result, or an element of one."""
+    need = value.needs[0]
+    element = need.name.removeprefix("|")
+    if need.kind == "attr":
+        state.record_call("attribute", need.owner, need.name, site.node, site)
+    elif need.kind == "return" and element.strip("0123456789") == "":
+        state.record_call("result", need.owner, f"{element}|", site.node, site)
+    return extend(value, "()")
 
 
 def _call_one_of(state: State, value: Value, site: CallSite) -> Value:

@@ -212,9 +212,6 @@ def _parameter_is_tensor(proof: Proof, need: Need, host: bool) -> bool:
     calls = (*calls, *outside)
     if not calls and facts.name.endswith(".__init__"):
         calls = proof.program.constructions.get(facts.name, ())
-    if parameter == KEYWORDS:
-        others = (each for call in calls for each in call.named if each[0] not in facts.parameters)
-        return any(_is_tensor(proof, value, path, host) for _, value in others)
     if parameter not in facts.parameters:
         return _others_are_tensors(proof, facts, calls, need, host)
     unsaid = not calls
@@ -243,17 +240,20 @@ def _parameter_is_tensor(proof: Proof, need: Need, host: bool) -> bool:
 def _others_are_tensors(
     proof: Proof, facts: FunctionFacts, calls: Sequence[Call], need: Need, host: bool
 ) -> bool:
-    """Whether some call passes a tensor by a keyword that names no parameter, or, with ``*``, only
-    tensors behind the last parameter.
+    """Whether some call passes a tensor by a keyword that names no parameter, with ``**`` by any
+    such keyword, or, with ``*``, only tensors behind the last parameter.
     """
     places = len(facts.parameters) - len(facts.named_only)
-    parameter = need.name.partition("|")[0]
+    parameter, path = need.name.partition("|")[0], path_of(need)
+    if parameter == KEYWORDS:
+        others = (each for call in calls for each in call.named if each[0] not in facts.parameters)
+        return any(_is_tensor(proof, value, path, host) for _, value in others)
     for call in calls:
         given: Sequence[Value | None] = [dict(call.named).get(parameter)]
         if parameter == PLACES:
             given = call.positional[places:]
         if given and all(
-            value is not None and _is_tensor(proof, value, path_of(need), host) for value in given
+            each is not None and _is_tensor(proof, each, path, host) for each in given
         ):
             return True
     return False

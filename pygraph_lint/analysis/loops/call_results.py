@@ -254,5 +254,6 @@ def _of_object(base: Value, method: str) -> Value:
 
 
 def returned(function: str, why: str) -> Value:
+    """What a function of the project returns, if that is a tensor of the device."""
     need = Need("return", function, "")
     return Value(v.TENSOR | v.UNKNOWN, device=v.ON_DEVICE, flags=v.SYMBOL, needs=(need,), why=why)

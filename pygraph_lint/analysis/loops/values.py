@@ -201,21 +201,9 @@ class LoopValues:
 
     def element(self, iterated: ast.expr, loop: ast.AST) -> Value:
         """What one turn of a loop over an expression gets."""
-        if isinstance(iterated, ast.Call):
-            last = (dotted(iterated.func) or "").rpartition(".")[2]
-            if last == "enumerate" and iterated.args:
-                inner = self.element(iterated.args[0], loop)
-                return Value(v.SEQUENCE, items=(v.NUMBER_VALUE, inner))
-            if last == "zip":
-                parts = tuple(self.element(each, loop) for each in iterated.args)
-                return Value(v.SEQUENCE, items=parts)
-            if last == "range":
-                return v.NUMBER_VALUE
-            if last in WRAPPERS and iterated.args:
-                return self.element(iterated.args[0], loop)
-            if last in ("items", "values") and isinstance(iterated.func, ast.Attribute):
-                held = self.held(self.of(iterated.func.value))
-                return held if last == "values" else Value(v.SEQUENCE, items=(v.TEXT_VALUE, held))
+        wrapped = self._element_of_call(iterated, loop) if isinstance(iterated, ast.Call) else None
+        if wrapped is not None:
+            return wrapped
         value = self.of(iterated)
         if value.cls == "prepared":
             return v.tensor("the data loader puts batches on the device", device=v.ON_DEVICE)
@@ -227,6 +215,23 @@ class LoopValues:
         if value.needs and value.flags & v.SYMBOL and self.evidence.is_step_loop(loop):
             return BATCH
         return v.UNKNOWN_VALUE if value.kinds == v.MAPPING else v.element(value)  # or its keys
+
+    def _element_of_call(self, call: ast.Call, loop: ast.AST) -> Value | None:
+        """The same of ``enumerate(x)``, ``zip(x, y)``, ``x.items()``; None of other calls."""
+        last = (dotted(call.func) or "").rpartition(".")[2]
+        if last == "enumerate" and call.args:
+            inner = self.element(call.args[0], loop)
+            return Value(v.SEQUENCE, items=(v.NUMBER_VALUE, inner))
+        if last == "zip":
+            return Value(v.SEQUENCE, items=tuple(self.element(each, loop) for each in call.args))
+        if last == "range":
+            return v.NUMBER_VALUE
+        if last in WRAPPERS and call.args:
+            return self.element(call.args[0], loop)
+        if last in ("items", "values") and isinstance(call.func, ast.Attribute):
+            held = self.held(self.of(call.func.value))
+            return held if last == "values" else Value(v.SEQUENCE, items=(v.TEXT_VALUE, held))
+        return None
 
     def held(self, value: Value) -> Value:
         """What a mapping holds; what a model gives is on the device with all it holds."""
@@ -260,19 +265,23 @@ class LoopValues:
             return GRADIENT
         base = self.of(node.value)
         if on_device(base):
-            if node.attr in _DESCRIBING or node.attr.endswith("_size"):
-                return v.OTHER_VALUE
-            if node.attr in ops.TENSOR_ATTRIBUTES or node.attr in _PARTS:
-                return base
-            if base.needs or self.is_only_annotated(node.value):
-                return v.UNKNOWN_VALUE  # what its author has set there
-            moved = base.why == MOVED.why  # of an object: a number, too
-            return base._replace(cls=OF_OBJECT) if moved else base
+            return self._attribute_of_tensor(base, node)
         if is_batch(base):
             return v.OTHER_VALUE if node.attr.endswith("_size") else BATCH
         if base.flags & v.MODULE and node.attr in ("module", "model", "weight", "bias"):
             return MODULE if node.attr in ("module", "model") else DEVICE
         return v.UNKNOWN_VALUE
+
+    def _attribute_of_tensor(self, base: Value, node: ast.Attribute) -> Value:
+        """An attribute of a tensor of the device, or of an object that holds such tensors."""
+        if node.attr in _DESCRIBING or node.attr.endswith("_size"):
+            return v.OTHER_VALUE
+        if node.attr in ops.TENSOR_ATTRIBUTES or node.attr in _PARTS:
+            return base
+        if base.needs or self.is_only_annotated(node.value):
+            return v.UNKNOWN_VALUE  # what its author has set there
+        moved = base.why == MOVED.why  # of an object: a number, too
+        return base._replace(cls=OF_OBJECT) if moved else base
 
     def _of_self(self, node: ast.Attribute) -> Value:
         if self.evidence.used_as_module(node):

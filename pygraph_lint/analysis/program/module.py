@@ -232,19 +232,23 @@ class Module:
                 attributes[statement.target.id] = declared
             elif isinstance(statement, ast.Assign):
                 for target in statement.targets:
-                    if not isinstance(target, ast.Name):
-                        continue
-                    methods = self.facts.classes[name].methods
-                    if isinstance(statement.value, ast.Name) and statement.value.id in methods:
-                        methods[target.id] = methods[statement.value.id]
-                    elif isinstance(statement.value, ast.Constant):
-                        attributes[target.id] = kind_of_constant(statement.value)
-                    elif self._is_host_tensor(statement.value):
-                        attributes[target.id] = tensor_made_at_import(f"{node.name}.{target.id}")
-                    elif isinstance(statement.value, ast.Dict):
-                        found = self._functions_in(statement.value)
-                        if found:
-                            self.facts.groups[f"{name}.{target.id}"] = found
+                    if isinstance(target, ast.Name):
+                        self._read_class_attribute(name, target.id, statement.value)
+
+    def _read_class_attribute(self, owner: str, name: str, value: ast.expr) -> None:
+        """What an assignment in the body of a class binds."""
+        facts = self.facts.classes[owner]
+        if isinstance(value, ast.Name) and value.id in facts.methods:
+            facts.methods[name] = facts.methods[value.id]
+        elif isinstance(value, ast.Constant):
+            facts.attributes[name] = kind_of_constant(value)
+        elif self._is_host_tensor(value):
+            short = f"{owner.rpartition('.')[2]}.{name}"
+            facts.attributes[name] = tensor_made_at_import(short)
+        elif isinstance(value, ast.Dict):
+            found = self._functions_in(value)
+            if found:
+                self.facts.groups[f"{owner}.{name}"] = found
 
     def imports(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
         """What an import statement inside a function binds."""

@@ -116,19 +116,21 @@ class Names:
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 bind[node.name] = f"{module}.{node.name}"
             elif isinstance(node, ast.Assign) and len(node.targets) == 1:
-                target_node = node.targets[0]
-                if isinstance(target_node, ast.Name) and target_node.id not in imported:
-                    alias = None
-                    value = names.compiled(node.value)
-                    if isinstance(value, (ast.Name, ast.Attribute)):
-                        alias = names.resolve(value)
-                    bind[target_node.id] = alias or f"{module}.{target_node.id}"
+                assigned = node.targets[0]
+                if isinstance(assigned, ast.Name) and assigned.id not in imported:
+                    alias = names._alias(node.value)
+                    bind[assigned.id] = alias or f"{module}.{assigned.id}"
             elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                 bind.setdefault(node.target.id, f"{module}.{node.target.id}")
             names._note_alias(node)
         stars = [target for name, target in bind.items() if name[0] == "*" and target]
         names.star = module if len(stars) > 1 else "".join(stars)
         return names
+
+    def _alias(self, value: ast.expr) -> str | None:
+        """What an assigned name or dotted expression stands for, compiled or as it is."""
+        value = self.compiled(value)
+        return self.resolve(value) if isinstance(value, (ast.Name, ast.Attribute)) else None
 
     def compiled(self, node: ast.expr) -> ast.expr:
         """What is given to torch.compile; any other expression as it is."""

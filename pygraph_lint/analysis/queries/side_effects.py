@@ -32,6 +32,13 @@ PURE_METHODS = frozenset(
 # Functions of torch that draw random numbers, or change something that is not an argument.
 _DRAWS = ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson")
 _CHANGING = ("manual_seed", "seed", "set_", "_", "save", "load", "compile", "export", "use_")
+# Where functions compute of their arguments, and of random numbers.
+_COMPUTING = frozenset(
+    (
+        *("torch", "torch.linalg", "torch.fft", "torch.special", "torch.Tensor"),
+        "torch.nn.functional",
+    )
+)
 _PURE_BUILTINS = frozenset(
     (
         *("abs", "all", "any", "bool", "bytes", "complex", "dict", "divmod", "enumerate", "float"),
@@ -228,27 +235,31 @@ def _of_library(name: str, call: ast.Call) -> Effects | None:
         return NONE if last in _PURE_BUILTINS else UNKNOWN
     if head == "math":
         return NONE
-    if not name.startswith("torch."):
-        return None
-    if any(item.arg == "out" for item in call.keywords):
-        out = next(item.value for item in call.keywords if item.arg == "out")
-        return Effects(mutates=frozenset(_place(out)))
-    numeric = head in ("torch", "torch.linalg", "torch.fft", "torch.special", "torch.Tensor")
-    functional = head == "torch.nn.functional"
-    if not numeric and not functional:
+    return _of_torch(head, last, call) if name.startswith("torch.") else None
+
+
+def _of_torch(head: str, last: str, call: ast.Call) -> Effects:
+    """The same of ``head.last``, a function of torch."""
+    out = next((item.value for item in call.keywords if item.arg == "out"), None)
+    if out is not None:
+        return _mutating([out])
+    if head not in _COMPUTING:
         return UNKNOWN
     if last.endswith("_") and not last.endswith("__"):
-        return Effects(mutates=frozenset(_place(call.args[0])) if call.args else frozenset())
+        return _mutating(call.args[:1])
     if last in _DRAWS or "dropout" in last or last.startswith("rrelu") or "gumbel" in last:
         return Effects(draws=True)
     if last.startswith(_CHANGING):
         return UNKNOWN
     if last.startswith(("batch_norm", "instance_norm")):
-        return Effects(mutates=frozenset(each for item in call.args[1:3] for each in _place(item)))
-    inplace = [item.value for item in call.keywords if item.arg == "inplace"]
-    if inplace:
-        return Effects(mutates=frozenset(_place(call.args[0])) if call.args else frozenset())
-    return NONE
+        return _mutating(call.args[1:3])  # the running statistics
+    inplace = any(item.arg == "inplace" for item in call.keywords)
+    return _mutating(call.args[:1]) if inplace else NONE
+
+
+def _mutating(nodes: list[ast.expr]) -> Effects:
+    """What may change in place is what these expressions name."""
+    return Effects(mutates=frozenset(each for node in nodes for each in _place(node)))
 
 
 def _of_method(function: ast.Attribute) -> Effects:

@@ -152,6 +152,17 @@ def note_sizes(
     need_numbers(state, site)
 
 
+def _made_by_size(state: State, tail: str, site: CallSite, data: Value, kind: str) -> Value | None:
+    """``torch.FloatTensor()`` and ``torch.FloatTensor(3, 4)``; None where it gets data."""
+    why = f"made by torch.{tail}"
+    if not site.everything or data.const == 0:  # no elements: nothing to copy
+        return v.tensor(why, kind, flags=v.FRESH)
+    if not data.kinds & v.NUMBER:
+        return None
+    state.event("host.factory", span_of(site.node), f"torch.{tail}")
+    return v.tensor(why, kind, v.ON_HOST, flags=v.FRESH)
+
+
 def make_from_data(state: State, tail: str, site: CallSite) -> Value:
     """torch.tensor(data) and its kin."""
     node = site.node
@@ -162,11 +173,9 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
     note_wanted_grad(state, site)
     if tail in ops.TYPED_CONSTRUCTORS:
         kind = _TYPED.get(tail, "float")
-        if not site.everything or data.const == 0:  # no elements: nothing to copy
-            return v.tensor(why, kind, flags=v.FRESH)
-        if data.kinds & v.NUMBER:  # sizes, not data
-            state.event("host.factory", span_of(node), f"torch.{tail}")
-            return v.tensor(why, kind, v.ON_HOST, flags=v.FRESH)
+        made = _made_by_size(state, tail, site, data, kind)
+        if made is not None:
+            return made
     if _is_tensor_already(tail, data):
         plain = data._replace(flags=data.flags & ~v.SYMBOL)
         if tail in ("as_tensor", "asarray", "Tensor"):

@@ -223,22 +223,30 @@ def _note_costs(
     if name == "where":
         if len(arguments) == 1 and not site.named and not has_starred(site.node):
             state.event(kind, span, "torch.where(condition)", source)
-    elif name == "repeat_interleave":
-        single = len(arguments) == 1 and receiver is None and "repeats" not in site.named
-        repeats = arguments[0] if single else _argument(arguments, site, "repeats")
-        if repeats.is_tensor and "output_size" not in site.named:
-            state.event(kind, span, spelled, repeats)
     elif name == "one_hot":
         if len(arguments) < 2 and "num_classes" not in site.named:
             state.event(kind, span, spelled, source)
-    elif name in _NUMBERED:
-        sizes = _argument(arguments, site, "split_size_or_sections")
-        for part in (sizes, *(sizes.items or ())):
-            if part.is_tensor and not part.kinds & v.UNKNOWN:
-                state.event(kind, span, spelled, part)
-                break
+    elif name == "repeat_interleave" or name in _NUMBERED:
+        numbered = name in _NUMBERED
+        read = _sizes(arguments, site) if numbered else _repeats(arguments, site, receiver)
+        if read is not None:
+            state.event(kind, span, spelled, read)
     elif name == "ctc_loss" or source is not None or receiver is not None or site.positional:
         state.event(kind, span, spelled, source)
+
+
+def _repeats(arguments: list[Value], site: CallSite, receiver: Value | None) -> Value | None:
+    """The tensor of ``repeat_interleave`` whose values say how large the result is."""
+    single = len(arguments) == 1 and receiver is None and "repeats" not in site.named
+    repeats = arguments[0] if single else _argument(arguments, site, "repeats")
+    return repeats if repeats.is_tensor and "output_size" not in site.named else None
+
+
+def _sizes(arguments: list[Value], site: CallSite) -> Value | None:
+    """The tensor of ``split`` and its kin whose values say where the parts end."""
+    sizes = _argument(arguments, site, "split_size_or_sections")
+    parts = (sizes, *(sizes.items or ()))
+    return next((each for each in parts if each.is_tensor and not each.kinds & v.UNKNOWN), None)
 
 
 def _argument(arguments: list[Value], site: CallSite, name: str) -> Value:
