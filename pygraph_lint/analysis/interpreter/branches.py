@@ -253,7 +253,6 @@ def loop(
     ``enter`` evaluates the test or binds the target, and returns True where the body never runs.
     """
     outer_stops, guards = state.stops, state.guards
-    _note_block(state, body)
     while True:
         start = state.env
         state.env = dict(start)
@@ -268,14 +267,6 @@ def loop(
         state.guards = guards
     state.stops, state.guards = outer_stops, guards
     return state.run(orelse)
-
-
-def _note_block(state: State, body: list[ast.stmt]) -> None:
-    """Note where a body is behind which torch.compile cannot go on after a break."""
-    end = body[-1].end_lineno or body[-1].lineno
-    block = (body[0].lineno - state.function.line, end - state.function.line)
-    if block not in state.function.blocks:
-        state.function.blocks += (block,)
 
 
 def exec_with(state: State, node: ast.With | ast.AsyncWith) -> bool:
@@ -319,7 +310,6 @@ def split_capture(
 def exec_try(state: State, node: ast.Try) -> bool:
     """``try: ... except ...: ...``: handlers begin with what any part of the body may leave."""
     start, guards = dict(state.env), state.guards
-    _note_block(state, node.body)
     ended = state.run(node.body)
     after, state.guards = state.env, guards
     ends = [ended]

@@ -15,7 +15,6 @@ from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.events import EVERY, KEYWORDS, Event, Need, Needs, maybe_on_device
 from pygraph_lint.analysis.domain.symbols import as_argument, constant
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.interpreter.inference_from_uses import TensorUses
 from pygraph_lint.analysis.program.constructor_options import (
     bound_attributes,
     default_of_key,
@@ -144,7 +143,6 @@ class State:
         self.unchanged: frozenset[str] = frozenset()  # parameters that are never bound again
         self.passed: Environment = {}  # what the parameters hold at the start
         self.body = Body(())
-        self._later: TensorUses | None = None
 
     @cached_property
     def may_ask_if_finite(self) -> bool:
@@ -343,12 +341,6 @@ class State:
         need = value.needs[0] if value.flags & v.SYMBOL and value.needs else None
         own = need is not None and (need.kind, need.owner) == ("param", f"{self.owner}.__init__")
         return need.name if need is not None and own and "|" not in need.name else ""
-
-    def used_later(self, name: str, line: int) -> str:
-        """Why a variable that is bound on ``line`` can only be bound to a tensor, by its uses."""
-        if self._later is None:
-            self._later = TensorUses(self.body.own, self.qualified)
-        return self._later.tensor(name, line)
 
     def restore(self, saved: list[tuple[str, Value | None]]) -> None:
         """Put back what a condition narrowed or a comprehension bound."""

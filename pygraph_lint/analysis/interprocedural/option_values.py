@@ -47,7 +47,7 @@ class OptionValues:
         """
         program, attribute = self._program, asked.parameter
         if not owner:
-            return self._set_somewhere(asked)
+            return True
         cls = program.class_named(owner)
         if cls is None:
             return True
@@ -61,57 +61,9 @@ class OptionValues:
         of_machine = _OF_MACHINE.search(attribute.lower()) is not None
         if of_machine or any(attribute in self._set_beside(name) for name in family):
             return True
-        if not any(each.parameter or each.named for _, each in kept):
+        if not any(each.parameter for _, each in kept):
             return True
         return any(self._may_keep(name, each, asked) for name, each in kept)
-
-    def _set_somewhere(self, asked: ParameterTest) -> bool:
-        """Whether a test of what some object of settings keeps by a name may come out so: not where
-        all that have the name have another default, and nothing sets it.
-        """
-        key = ("", asked)
-        if key not in self._known:
-            self._known[key] = False  # what is only passed on in a circle
-            name = asked.parameter
-            kept = self._settings.get(name, [])
-            given = self._given.get(name, [])
-            self._known[key] = (
-                not kept
-                or _OF_MACHINE.search(name.lower()) is not None
-                or name in self._set_outside
-                or any(value is None or self.may_be(value, asked) for value in given)
-                or any(self._may_keep(owner, each, asked) for owner, each in kept)
-            )
-        return self._known[key]
-
-    @cached_property
-    def _settings(self) -> dict[str, list[tuple[str, StoredOption]]]:
-        """What objects that are no modules keep, by the name of the attribute."""
-        found: dict[str, list[tuple[str, StoredOption]]] = defaultdict(list)
-        for name, facts in self._program.classes.items():
-            for attribute, stored in (
-                facts.options.items() if "forward" not in facts.methods else ()
-            ):
-                found[attribute] += [(name, each) for each in stored]
-        return found
-
-    @cached_property
-    def _given(self) -> dict[str, list[Value | None]]:
-        """What calls pass by name; None where nothing is known of it."""
-        found: dict[str, list[Value | None]] = defaultdict(list)
-        for call in (call for function in self._functions for call in function.calls):
-            for name, value in call.named:
-                if _name_of(value) != name:
-                    found[name].append(value)
-            for each in call.unknown:
-                if isinstance(each, str):
-                    found[each].append(None)
-        return found
-
-    @cached_property
-    def _set_outside(self) -> frozenset[str]:
-        """The attributes of other objects that some file sets."""
-        return frozenset(name for each in self._modules for name in each.set_outside)
 
     def _set_beside(self, owner: str) -> frozenset[str]:
         """The attributes of other objects that the file of a class sets."""
@@ -122,8 +74,6 @@ class OptionValues:
         """Whether a test of what an attribute of a class is made to keep may come out so."""
         if kept.parameter:
             return self.passed(f"{owner}.__init__", asked._replace(parameter=kept.parameter))
-        if kept.named:
-            return self._set_somewhere(asked._replace(parameter=kept.named))
         return not kept.is_const or may_be(constant(kept.const), asked.test, asked.outcome)
 
     def passed(self, function: str, asked: ParameterTest) -> bool:

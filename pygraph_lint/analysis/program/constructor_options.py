@@ -65,8 +65,6 @@ def _kept(value: ast.expr | None, given: frozenset[str]) -> StoredOption:
     if isinstance(value, ast.Call):
         said = keyword(value, "default")  # `field(default=False)`, `config("A", default=False)`
         return _constant(said) if isinstance(said, ast.Constant) else _ANYTHING
-    if value is not None and key_of(value):
-        return StoredOption(named=key_of(value))
     return _ANYTHING
 
 

@@ -101,7 +101,6 @@ class FunctionFacts:
     defaults: tuple[tuple[str, Value], ...] = ()  # that are spelled out as literals
     named_only: tuple[str, ...] = ()  # parameters that are passed by name
     takes_object: bool = False  # its first argument is the object, which is no parameter here
-    blocks: tuple[tuple[int, int], ...] = ()  # bodies of loops and `try`: lines from `line` on
 
 
 class StoredOption(NamedTuple):
@@ -112,7 +111,6 @@ class StoredOption(NamedTuple):
     parameter: str = ""
     const: object = None
     is_const: bool = False
-    named: str = ""
 
 
 @dataclass(slots=True)
