@@ -33,8 +33,7 @@ class Need(NamedTuple):
     ``generator``  an attribute of a class is a torch.Generator
     ``true``, ``false``  a predicate can give that
     ``may``        at some call all ``tests`` of parameters may come out as they have to
-    ``set``        all ``tests`` of attributes of a class may come out so in usual use; without a
-                   class, of whatever object of settings has them
+    ``set``        all ``tests`` of attributes of a class may come out so in usual use
     ``named``      what some object of settings keeps by a name
     ``called``     some call in a region runs a function
     ``every``      whatever gets tensors is asked for: nothing shows that it happens in usual use

@@ -19,8 +19,6 @@ from pygraph_lint.analysis.interpreter.subscripts import (
 from pygraph_lint.analysis.interpreter.transfer.containers import with_entry
 from pygraph_lint.analysis.syntax.nodes import source_of, span_of
 
-_PERHAPS = v.TENSOR | v.UNKNOWN  # what other files decide about
-
 
 def assign(state: State, target: ast.expr, value: Value, source: ast.expr | None) -> None:
     """Bind a target to a value."""

@@ -29,8 +29,6 @@ from pygraph_lint.analysis.syntax.literal_tests import (
     comparison,
 )
 from pygraph_lint.analysis.syntax.nodes import (
-    compared,
-    dotted,
     is_zero,
     source_of,
     span_of,
@@ -69,7 +67,6 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
 def truth_of_all(state: State, node: ast.BoolOp, kind: str) -> bool | None:
     """``and`` / ``or`` as a condition: later operands run only where earlier ones allow it."""
     conjunction = isinstance(node.op, ast.And)
-    settle_comparisons(state, node)
     saved_guards = state.guards
     saved: list[tuple[str, Value | None]] = []
     result: bool | None = conjunction
@@ -91,25 +88,6 @@ def truth_of_all(state: State, node: ast.BoolOp, kind: str) -> bool | None:
     state.guards = saved_guards
     state.restore(saved)
     return result
-
-
-def settle_comparisons(state: State, node: ast.BoolOp) -> None:
-    """Remember comparisons that only happen where a probability is not zero.
-
-    In ``p > 0 and draw < p`` the usual probability of zero decides while tracing.
-    """
-    if not isinstance(node.op, ast.And):
-        return
-    asked: set[str] = set()
-    for operand in node.values:
-        parts = compared(operand)
-        if parts is None or not isinstance(operand, ast.Compare):
-            continue
-        left, operator, right = parts
-        if is_zero(right) and isinstance(operator, ast.Gt):
-            asked.add(ast.unparse(left))
-        elif asked and asked & {ast.unparse(left), ast.unparse(right)}:
-            state.settled.add(operand)
 
 
 def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
@@ -169,8 +147,6 @@ def _guard_by_parts(state: State, node: ast.BoolOp, outcome: bool) -> None:
         given = isinstance(others[0], ast.Call) if others else False
         given = given or not any(_is_left_out(state, each) for each in told)
         told = others if len(others) == 1 and given else []
-        if not told:
-            _guard_any(state, node.values, outcome)
     for operand in told:
         guard(state, operand, outcome)
 
@@ -206,7 +182,7 @@ def _guard_value(state: State, node: ast.expr, test: LiteralTest, outcome: bool)
         node = state.body.aliases.get(node.id, node)
     if isinstance(node, ast.Attribute):
         owner = state.owner if state.is_option(node) else _class_of(state, node.value)
-        if owner or _is_of_settings(state, node):
+        if owner:
             tests = (ParameterTest(node.attr, test, outcome),)
             state.guards = (*state.guards, Need("set", owner, "", tests=tests))
         return
@@ -220,15 +196,6 @@ def _guard_value(state: State, node: ast.expr, test: LiteralTest, outcome: bool)
     )
     others = tuple(need for need in state.guards if need.kind != "may")
     state.guards = (*others, Need("may", state.function.name, "", tests=all_tests))
-
-
-def _is_of_settings(state: State, node: ast.Attribute) -> bool:
-    """Whether an attribute is one of another object, which may be one of settings."""
-    return (
-        dotted(node) is not None
-        and not state.is_self(node.value)
-        and not state.ev_quiet(node.value).must_be_tensor
-    )
 
 
 def _class_of(state: State, node: ast.expr) -> str:
@@ -285,21 +252,6 @@ def _guard_kind(state: State, node: ast.expr, kinds: int, outcome: bool) -> None
     if outcome and kinds == v.NUMPY and state.ev_quiet(node).kinds != v.NUMPY:
         state.guards = (*state.guards, NEVER)
     _guard_value(state, node, LiteralTest(TestKind.KIND, (), kinds), outcome)
-
-
-def _is_of_calls(need: Need) -> bool:
-    return need.kind == "may"
-
-
-def _guard_any(state: State, parts: list[ast.expr], outcome: bool) -> None:
-    """Remember that callers have to pass what lets one of several conditions come out so."""
-    before = state.guards
-    choices: list[Needs] = []
-    for each in parts:
-        state.guards = ()
-        guard(state, each, outcome)
-        choices.append(tuple(filter(_is_of_calls, state.guards)))
-    state.guards = (*before, Need("any", "", "", tuple(choices))) if all(choices) else before
 
 
 def narrow(state: State, node: ast.expr, outcome: bool) -> list[tuple[str, Value | None]]:
