@@ -147,6 +147,8 @@ def _guard_by_parts(state: State, node: ast.BoolOp, outcome: bool) -> None:
         given = isinstance(others[0], ast.Call) if others else False
         given = given or not any(_is_left_out(state, each) for each in told)
         told = others if len(others) == 1 and given else []
+        if not told:
+            _guard_any(state, node.values, outcome)
     for operand in told:
         guard(state, operand, outcome)
 
@@ -252,6 +254,17 @@ def _guard_kind(state: State, node: ast.expr, kinds: int, outcome: bool) -> None
     if outcome and kinds == v.NUMPY and state.ev_quiet(node).kinds != v.NUMPY:
         state.guards = (*state.guards, NEVER)
     _guard_value(state, node, LiteralTest(TestKind.KIND, (), kinds), outcome)
+
+
+def _guard_any(state: State, parts: list[ast.expr], outcome: bool) -> None:
+    """Remember that callers have to pass what lets one of several conditions come out so."""
+    before = state.guards
+    choices: list[Needs] = []
+    for each in parts:
+        state.guards = ()
+        guard(state, each, outcome)
+        choices.append(tuple(need for need in state.guards if need.kind == "may"))
+    state.guards = (*before, Need("any", "", "", tuple(choices))) if all(choices) else before
 
 
 def narrow(state: State, node: ast.expr, outcome: bool) -> list[tuple[str, Value | None]]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from pygraph_lint.analysis.control_flow.reaching_definitions import Scope
-from pygraph_lint.analysis.control_flow.statement_graph import BindingKind, Definition
+from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, BindingKind, Definition
 from pygraph_lint.analysis.domain import ops
-from pygraph_lint.analysis.domain.device_moves import moved_by
+from pygraph_lint.analysis.domain.device_moves import moved_by, moves_to_device
 from pygraph_lint.analysis.loops.calls import MODULE_MARKS, losses
 from pygraph_lint.analysis.queries.file_queries import FileQueries
-from pygraph_lint.analysis.syntax.nodes import dotted, walk
+from pygraph_lint.analysis.syntax.nodes import children, dotted, walk
 
 # What names mean that a file has by a star import, as it seems.
 _BY_CONVENTION = {
@@ -49,6 +49,7 @@ class LoopEvidence:
 
     def __init__(self, queries: FileQueries) -> None:
         self._queries = queries
+        self._inside: dict[ast.AST, set[ast.AST]] = {}
 
     @cached_property
     def functions(self) -> dict[tuple[ast.AST | None, str], ast.AST]:
@@ -82,6 +83,30 @@ class LoopEvidence:
         return found
 
     @cached_property
+    def made_for_loss(self) -> set[Definition]:
+        """Definitions whose value a loss is computed from."""
+        found: set[Definition] = set()
+        for loss in self._loss_nodes:
+            if isinstance(loss, ast.Name):
+                made = set(self._queries.definitions.reaching(loss))
+                found |= self._sources(made, _operands, self._around(loss))
+        return found
+
+    def _around(self, loss: ast.expr) -> set[ast.AST]:
+        """What is in the outermost loop around a loss; without one, in the function."""
+        outermost: ast.AST = self._queries.tree
+        for each in self._queries.path(loss):
+            if isinstance(each, (ast.For, ast.AsyncFor, ast.While)):
+                outermost = each
+            elif isinstance(each, FUNCTIONS):
+                if not isinstance(outermost, (ast.For, ast.AsyncFor, ast.While)):
+                    outermost = each
+                break
+        if outermost not in self._inside:
+            self._inside[outermost] = set(walk(outermost))
+        return self._inside[outermost]
+
+    @cached_property
     def moved_later(self) -> set[Definition]:
         """Definitions whose value, or a part of it, is moved to the device later."""
         moved: set[Definition] = set()
@@ -89,15 +114,24 @@ class LoopEvidence:
             for whole in moved_by(node):
                 for name in _wholes(whole):
                     moved.update(self._queries.definitions.reaching(name))
-        return self._sources(moved)
+        return self._sources(moved, _wholes)
 
-    def _sources(self, found: set[Definition]) -> set[Definition]:
-        """Definitions, and those of the names in what these are made by, and so on."""
+    def _sources(
+        self,
+        found: set[Definition],
+        names: Callable[[ast.AST], Iterator[ast.Name]],
+        inside: set[ast.AST] | None = None,
+    ) -> set[Definition]:
+        """Definitions, and those of the ``names`` in what these are made by, and so on, as long as
+        they are ``inside``.
+        """
         front = list(found)
         while front:
             value = self._made_by(front.pop())
-            for node in _wholes(value) if value is not None else ():
+            for node in names(value) if value is not None else ():
                 new = set(self._queries.definitions.reaching(node)) - found
+                if inside is not None:
+                    new = {each for each in new if each.node in inside}
                 found |= new
                 front += new
         return found
@@ -107,6 +141,14 @@ class LoopEvidence:
         if definition.kind is BindingKind.UNPACKED:
             return getattr(self._queries.statement(definition.node), "value", None)
         return definition.value
+
+    def is_computed(self, definition: Definition) -> bool:
+        """Whether a value that a loss is computed from is the result of a call, on the device:
+        nothing moves it there later.
+        """
+        if not isinstance(self._made_by(definition), ast.Call):
+            return False
+        return definition in self.made_for_loss and definition not in self.moved_later
 
     @cached_property
     def module_names(self) -> set[tuple[Scope | None, str]]:
@@ -133,6 +175,10 @@ class LoopEvidence:
         """Whether gradients are computed in a loop."""
         inside = set(walk(loop)) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
         return any(each in inside for each in self._loss_nodes)
+
+    def is_mapping(self, definition: Definition) -> bool:
+        """Whether methods of mappings are called on what a definition gives."""
+        return self._queries.definitions.asked_for(definition, ("items", "values", "keys"))
 
     def reads_item(self, definition: Definition) -> bool:
         """Whether ``.item()`` is called on what a definition gives."""
@@ -171,6 +217,34 @@ class LoopEvidence:
         return list(losses(self._queries.of_kind(ast.Call)))
 
 
+def _operands(node: ast.AST) -> Iterator[ast.Name]:
+    """The names whose tensors an expression is computed from, as they are: no sizes, no places in
+    a tensor, no objects whose methods are called, and nothing that is still to be moved.
+    """
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        yield node
+    elif isinstance(node, ast.Subscript):
+        yield from _operands(node.value)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.FloorDiv)):
+        yield from _operands(node.left)  # by a number of rows, or of steps
+    elif isinstance(node, ast.Call):
+        name = dotted(node.func) or ""
+        if moves_to_device(node) or name in _OF_NUMBERS or name.startswith("math."):
+            return
+        method = node.func if isinstance(node.func, ast.Attribute) else None
+        if method is not None and method.attr in ops.TENSOR_METHODS:
+            yield from _operands(method.value)
+        for each in (*node.args, *(item.value for item in node.keywords)):
+            yield from _operands(each)
+    elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
+        yield from _operands(node.elt)
+        for part in node.generators:
+            yield from _operands(part.iter)
+    else:
+        for child in children(node):
+            yield from _operands(child)
+
+
 def _wholes(node: ast.AST) -> Iterator[ast.Name]:
     """The names that stand for a value, or for what it is a part of: of ``batch["x"].float()``,
     and of each value of a tuple.
@@ -185,3 +259,6 @@ def _wholes(node: ast.AST) -> Iterator[ast.Name]:
     elif isinstance(node, (ast.Tuple, ast.List)):
         for each in node.elts:
             yield from _wholes(each)
+
+
+_OF_NUMBERS = frozenset(("range", "len", "int", "float", "bool", "str", "getattr", "isinstance"))

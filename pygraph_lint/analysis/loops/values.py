@@ -125,6 +125,8 @@ class LoopValues:
 
     def _from_uses(self, definition: Definition, known: Value) -> Value:
         """What a definition of which too little is known gives, from the way it is used."""
+        if self.evidence.is_computed(definition):
+            return Value(v.MAPPING, item=DEVICE) if self.evidence.is_mapping(definition) else DEVICE
         if definition in self.evidence.moved_later and not known.flags & v.MODULE:
             return MOVED_LATER
         return shown(known) if self.evidence.reads_item(definition) else known

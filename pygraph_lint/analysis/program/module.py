@@ -401,14 +401,6 @@ class Module:
             for base in facts.bases
         )
 
-    @tracked
-    def layer_names(self, owner: str) -> frozenset[str]:
-        """Attributes of a class that hold layers of torch.nn which take one tensor."""
-        facts = self.facts.classes.get(owner)
-        if facts is None:
-            return frozenset()
-        return frozenset(name for name, value in facts.attributes.items() if value.flags & v.MODULE)
-
     # -- functions
 
     @tracked
