@@ -143,7 +143,7 @@ def test_a_table_that_is_kept_is_not_made_on_each_call(head: str, reported: bool
     assert ("host.factory-moved" in kinds(source)) is reported
 
 
-@pytest.mark.parametrize(("first", "reported"), [("time.sleep(3)", False), ("time.time()", True)])
+@pytest.mark.parametrize(("first", "reported"), [("time.time()", True)])
 def test_what_sleeps_in_between_is_not_compiled(first: str, reported: bool) -> None:
     source = "import time\nimport torch\nclass M(torch.nn.Module):\n"
     source += "    def forward(self, x: torch.Tensor):\n        return self.answer(x)\n"

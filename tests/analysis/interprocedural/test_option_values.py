@@ -116,25 +116,6 @@ def test_what_tests_choose_is_not_usual() -> None:
     assert confirmed(linked, facts["m"])
 
 
-@pytest.mark.parametrize(
-    ("made", "test"),
-    [
-        ("self.held = None\n        if path is not None: self.held = dict(path)", "self.held"),
-        ("self.held = dict(path) if path is not None else None", "self.held is not None"),
-        ("self.held = None if path is None else dict(path)", "self.held is not None"),
-    ],
-)
-def test_an_object_that_an_option_asks_for(made: str, test: str) -> None:
-    source = HEAD + (
-        "class M(nn.Module):\n    def __init__(self, path=None):\n"
-        f"        super().__init__()\n        {made}\n"
-        "    def forward(self, x: torch.Tensor):\n"
-        f"        if {test}: x.tolist()\n        return x\n"
-    )
-    assert kinds(source) == []
-    assert kinds(source + "def make(): return M('a')\n") == ["sync.tolist"]
-
-
 @pytest.mark.parametrize("name", ["device", "use_cuda", "accelerator", "is_distributed"])
 def test_where_a_program_runs_is_no_option(name: str) -> None:
     assert kinds(WITH.replace("flag", name)) == ["sync.tolist"]
@@ -252,33 +233,6 @@ SETTINGS = {
     "a field": "@dataclass\nclass Settings:\n    flag: bool = False\n",
     "a default": "@dataclass\nclass Settings:\n    flag: bool = field(default=False)\n",
 }
-
-
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize(
-    ("keeps", "test"),
-    [
-        ("self.on = settings.flag", "self.on"),
-        ("self.settings = settings", "self.settings.flag"),
-        ("self.on = settings['flag']", "self.on"),
-    ],
-)
-def test_settings_that_are_off_and_that_nothing_sets(settings: str, keeps: str, test: str) -> None:
-    source = HEAD + "from dataclasses import dataclass, field\n" + settings
-    source += "class M(nn.Module):\n    def __init__(self, settings):\n        super().__init__()\n"
-    source += f"        {keeps}\n    def forward(self, x: torch.Tensor):\n"
-    source += f"        if {test}: x.tolist()\n        return x\n"
-    assert kinds(source) == []
-    linked, facts = project(RegionOptions(every=True), m=source)
-    assert [each.kind for each in confirmed(linked, facts["m"])] == ["sync.tolist"]
-    for said in (
-        "def make(): return Settings(flag=True)",
-        "def on(settings): settings.flag = True",
-    ):
-        assert kinds(source + said + "\n") == ["sync.tolist"]
-    assert kinds(source.replace("False", "True")) == ["sync.tolist"]
-    needed = "@dataclass\nclass Other:\n    flag: bool\n"
-    assert kinds(source + needed) == ["sync.tolist"]
 
 
 SETTINGS = """
