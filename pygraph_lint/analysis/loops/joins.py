@@ -98,18 +98,6 @@ def appended(queries: FileQueries, node: ast.AST) -> list[ast.expr]:
     ]
 
 
-def stored(queries: FileQueries, node: ast.AST) -> list[ast.expr]:
-    """What a mapping that begins empty gets by key, by the name it is bound to."""
-    name = _bound(queries, node)
-    return [
-        each.value
-        for each in (walk(queries.scope(node)) if name else ())
-        if isinstance(each, ast.Assign)
-        and isinstance(each.targets[0], ast.Subscript)
-        and dotted(each.targets[0].value) == name
-    ]
-
-
 def _bound(queries: FileQueries, node: ast.AST) -> str:
     """The name that an expression is assigned to, alone or as one of several."""
     statement = queries.statement(node)

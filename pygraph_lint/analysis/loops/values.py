@@ -48,7 +48,6 @@ from pygraph_lint.analysis.loops.joins import (
     joined,
     part,
     path_to,
-    stored,
 )
 from pygraph_lint.analysis.loops.parameters import Parameters
 from pygraph_lint.analysis.queries.file_queries import FileQueries
@@ -382,7 +381,7 @@ class LoopValues:
         return INDICES._replace(items=items) if numbers else Value(v.SEQUENCE, items=items)
 
     def _dict(self, node: ast.Dict) -> Value:
-        values = [self.of(each) for each in node.values or stored(self.queries, node)]
+        values = [self.of(each) for each in node.values]
         return Value(v.MAPPING, item=joined(values) if values else v.UNKNOWN_VALUE)
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pygraph_lint.analysis.domain.region import Region, RegionKind
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interprocedural.call_graph import targets
-from pygraph_lint.analysis.interprocedural.higher_order import FunctionArguments
 from pygraph_lint.analysis.program.facts import (
     ACTS,
     COLLATES,
@@ -81,7 +80,6 @@ class LoopRegions:
         self._devices = NamedDevices(program)
         self._every = asked.every
         self._of_models: dict[str, tuple[str, ...]] = {}  # what models run, where steps call them
-        self._passed = FunctionArguments(program)
         self._receivers = ReceiversByName(program)
         self._resolved: dict[str, dict[Span, list[Call]]] = {}
         modules = [each for each in program.modules.values() if not each.is_test]
@@ -191,10 +189,8 @@ class LoopRegions:
         return any(not steps.isdisjoint(self._reached(function, call)) for call in calls)
 
     def _starts_in(self, modules: Iterable[ModuleFacts]) -> list[LoopBody]:
-        words = {word for name in self._steps for word in _words(name)} | {
-            "step"
-        }  # of an environment
-        words |= {mark + name for name in self._passed.names(self._steps) for mark in ("", "_")}
+        words = {"step"}  # of an environment
+        words.update(word for name in self._steps for word in _words(name))
         unnamed = not words.isdisjoint(_UNNAMED)
         found: list[LoopBody] = []
         for module in modules:
@@ -402,8 +398,7 @@ class LoopRegions:
         the file know of the object comes before its method's name.
         """
         if call.how == "given":
-            given = self._passed.functions(call.target, call.name)
-            return given or self._of_attribute(call)
+            return self._of_attribute(call)
         found = () if call.how in ("resolved", "receiver") else targets(self._program, call)
         guessed = call.how in ("by name", "unique")
         if found and not guessed:
