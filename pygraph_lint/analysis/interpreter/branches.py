@@ -36,7 +36,6 @@ from pygraph_lint.analysis.interpreter.state import State
 from pygraph_lint.analysis.interpreter.tensor_conditions import (
     asks_for_empty,
     asks_for_half_precision,
-    asks_for_host,
     asks_for_non_finite,
 )
 from pygraph_lint.analysis.program.facts import FunctionFacts, Root
@@ -126,20 +125,16 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     broken = asks_for_non_finite(state, node.test, outcome)
     rare = broken or _is_rare(state, node, outcome)
     half = outcome and asks_for_half_precision(state, node.test)
-    host = asks_for_host(state, node.test, outcome)
-    odd = host or broken
     state.quiet += rare
     state.half += half
-    state.on_host += host
-    state.odd += odd
+    state.odd += broken
     special = not _asks_what_is_given(state, node.test)
     state.unusual += special
     state.arms.append((node.test, outcome))
     ended = state.run(body)
     state.arms.pop()
     state.unusual -= special
-    state.odd -= odd
-    state.on_host -= host
+    state.odd -= broken
     state.half -= half
     state.quiet -= rare
     state.guards = saved_guards

@@ -135,8 +135,7 @@ class State:
         self.half = 0
         self.arms: list[tuple[ast.expr, bool]] = []  # tests around what runs now, with outcomes
         self.unusual = 0  # arms of tests that ask for more than which inputs there are
-        self.on_host = 0  # arms that run for tensors of the host
-        self.odd = 0  # arms that only run for these, or where numbers have gone wrong
+        self.odd = 0  # arms that only run where numbers have gone wrong
         self.last_stores: dict[str, int] = {}  # attributes, and the line of their last store
         self.whole: ast.expr | None = None  # the test of the if statement that is being evaluated
         self.unchanged: frozenset[str] = frozenset()  # parameters that are never bound again
@@ -196,7 +195,7 @@ class State:
             needs += _rests_on(about)
         why = about.why if about is not None else ""
         why = why or (_EVIDENT[kind].format(subject=subject) if kind in _EVIDENT else "")
-        if about is not None and about.is_tensor and (self.on_host or about.device == v.ON_HOST):
+        if about is not None and about.is_tensor and about.device == v.ON_HOST:
             notes["lives"] = "host"
             if about.flags & v.FIXED:
                 notes["fixed"] = "yes"

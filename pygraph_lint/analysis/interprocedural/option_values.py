@@ -39,7 +39,6 @@ class OptionValues:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._known: dict[tuple[str, ParameterTest], bool] = {}
-        self._of_keywords: dict[tuple[str, ParameterTest], bool] = {}
 
     def held(self, owner: str, asked: ParameterTest) -> bool:
         """Whether a test of an attribute of a class may come out as asked: False only where it
@@ -105,14 +104,12 @@ class OptionValues:
         if value is not None:
             same = _name_of(value) == asked.parameter  # `flag=config.flag`
             return default is None if same else self.may_be(value, asked)
-        handed = next((each for each in call.unknown if _is_handed(each)), None)
-        if handed == OF_MAPPING:
+        if OF_MAPPING in call.unknown:
             return default is None
-        if handed is not None:
-            return self._by_keyword(str(handed)[len(KEYWORDS) :], asked)
         index = facts.parameters.index(asked.parameter)
         unknown = {asked.parameter, index, STARRED, KEYWORDED} & {*call.unknown}
-        return bool(unknown) or default is None
+        handed = any(map(_is_handed, call.unknown))
+        return bool(unknown) or handed or default is None
 
     def may_be(self, value: Value, asked: ParameterTest) -> bool:
         """Whether a test of what is passed may come out so; an option may be passed on."""
@@ -121,25 +118,6 @@ class OptionValues:
             return may_be(value, asked.test, asked.outcome)
         answer = self.passed if need.kind == "may" else self.held
         return answer(need.owner, need.tests[0])
-
-    def _by_keyword(self, function: str, asked: ParameterTest) -> bool:
-        """Whether a keyword that a function hands on as one of many is passed so to it."""
-        key = (function, asked)
-        if key not in self._of_keywords:
-            self._of_keywords[key] = False
-            self._of_keywords[key] = any(
-                self._keyword_of(call, asked) for call in self._calls(function)
-            )
-        return self._of_keywords[key]
-
-    def _keyword_of(self, call: Call, asked: ParameterTest) -> bool:
-        value = dict(call.named).get(asked.parameter)
-        if value is not None:
-            return _name_of(value) != asked.parameter and self.may_be(value, asked)
-        handed = next((each for each in call.unknown if _is_handed(each)), None)
-        if handed is not None:
-            return handed != OF_MAPPING and self._by_keyword(str(handed)[len(KEYWORDS) :], asked)
-        return KEYWORDED in call.unknown or asked.parameter in call.unknown
 
     def _calls(self, function: str) -> Sequence[Call]:
         if function.endswith(".__init__"):

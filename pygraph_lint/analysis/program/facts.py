@@ -225,7 +225,6 @@ class ModuleFacts:
     capture_events: list[Event] = field(default_factory=list)
     loaders: list[Event] = field(default_factory=list)  # of data for training, not pinned
     loops: LoopHints = field(default_factory=lambda: NO_LOOPS)
-    rare_lines: list[tuple[int, int]] = field(default_factory=list)  # run every n steps only
     groups: dict[str, tuple[str, ...]] = field(
         default_factory=dict
     )  # tables of functions, by qualified name
