@@ -256,6 +256,10 @@ def _guard_kind(state: State, node: ast.expr, kinds: int, outcome: bool) -> None
     _guard_value(state, node, LiteralTest(TestKind.KIND, (), kinds), outcome)
 
 
+def _of_calls(guards: Needs) -> Needs:
+    return tuple(need for need in guards if need.kind == "may")
+
+
 def _guard_any(state: State, parts: list[ast.expr], outcome: bool) -> None:
     """Remember that callers have to pass what lets one of several conditions come out so."""
     before = state.guards
@@ -263,7 +267,7 @@ def _guard_any(state: State, parts: list[ast.expr], outcome: bool) -> None:
     for each in parts:
         state.guards = ()
         guard(state, each, outcome)
-        choices.append(tuple(need for need in state.guards if need.kind == "may"))
+        choices.append(_of_calls(state.guards))
     state.guards = (*before, Need("any", "", "", tuple(choices))) if all(choices) else before
 
 

@@ -185,6 +185,17 @@ class LoopEvidence:
         return self._queries.definitions.asked_for(definition, ("item",))
 
     @cached_property
+    def buffers(self) -> set[tuple[ast.ClassDef | None, object]]:
+        """Names of buffers, by class: they are where the module is."""
+        return {
+            (self._queries.owner(node), node.args[0].value)
+            for node in self._queries.of_kind(ast.Call)
+            if dotted(node.func) == "self.register_buffer"
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+        }
+
+    @cached_property
     def assigned_to_self(
         self,
     ) -> dict[tuple[ast.ClassDef | None, str], list[tuple[ast.expr, ast.expr]]]:

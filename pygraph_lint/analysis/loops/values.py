@@ -288,6 +288,8 @@ class LoopValues:
         if self.evidence.used_as_module(node):
             return MODULE
         owner = self.queries.owner(node)
+        if (owner, node.attr) in self.evidence.buffers:
+            return DEVICE
         if (owner, node.attr) in self.evidence.functions and isinstance(owner, ast.ClassDef):
             name, read = f"{self.module}.{owner.name}.{node.attr}", f"`{node.attr}` is a tensor"
             is_read = self.evidence.is_property(owner, node.attr)

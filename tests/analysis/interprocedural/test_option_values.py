@@ -88,7 +88,6 @@ def test_what_only_an_option_leads_to_that_nothing_sets_is_not_reported(
         ("def make(x): return Block(3, len(x) > 3)", True),
         ("def make(config): return Block(**config)", False),
         ("def make(values): return Block(*values)", True),
-        ("def make(**kw): return Block(3, **kw)", False),
         ("def make(**kw): return Block(3, **kw)\ndef use(): return make(flag=True)", True),
         ("def make(): return partial(Block, flag=True)", True),
         ("class Own(Block):\n    def __init__(self): super().__init__(3, flag=True)", True),

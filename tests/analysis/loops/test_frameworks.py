@@ -128,9 +128,6 @@ def test_hooks_that_are_called_by_their_names(call: str, expected: list[str]) ->
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        ("run(self.train_step, loader)", ["loop.read", "loop.read"]),
-        ("run(step=self.train_step, loader=loader)", ["loop.read", "loop.read"]),
-        ("run(step, loader)", ["loop.read", "loop.read"]),
         ("run(self.look, loader)", ["loop.read"]),
         ("Engine(self.look).run(loader)", ["loop.read"]),
     ],
