@@ -78,8 +78,6 @@ def extract(
         if hazards.mentioned(text):
             facts.capture_events = _capture_events(file)
         facts.loops = hints.hints(text, file)
-        if not facts.loops.may_help:
-            facts.rare_lines = hints.rare_lines(text, tree)
     if not text.isascii():
         _place_by_characters(facts, text)
     return facts

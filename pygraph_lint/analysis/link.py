@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from pygraph_lint.analysis.domain.events import CONDITIONS, Event, Need, Needs
+from pygraph_lint.analysis.domain.events import CONDITIONS, Event, Need
 from pygraph_lint.analysis.domain.region import Region
-from pygraph_lint.analysis.interprocedural.call_graph import edges
 from pygraph_lint.analysis.interprocedural.feasible_paths import CallPath, CallSources
-from pygraph_lint.analysis.interprocedural.graph_breaks import BREAKING_EVENTS, UNSURE, GraphBreaks
 from pygraph_lint.analysis.interprocedural.option_values import OptionValues
 from pygraph_lint.analysis.interprocedural.proof import Proof
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts, ModuleFacts
@@ -84,7 +82,6 @@ class Project:
         )
         calls = CallSources(self._loops.called_from, self._loops.starts)
         self._loop_proof = Proof(program, calls, self._loops.returned, options)
-        self._made_untraced: frozenset[str] | None = None
         self._views: dict[str, ProjectView] = {}
 
     def _still_holds(self, asked: RegionOptions, conditions: Proof) -> bool:
@@ -123,18 +120,6 @@ class Project:
     def disabled_calls(self, function: str) -> Iterator[tuple[Call, str]]:
         """The calls of a function in a region to what is kept out of compiled code."""
         return self._compiled.disabled_calls(function)
-
-    def made_untraced(self, function: str) -> Iterator[Call]:
-        """The calls of base constructors in a module's constructor that is traced alone."""
-        if self._made_untraced is None:
-            functions = self._compiled.functions
-            alone = self._compiled.passed
-            self._made_untraced = made_untraced(
-                self.program, functions, alone, self._proof.all_hold
-            )
-        if function in self._made_untraced:
-            calls = self.program.functions[function].calls
-            yield from (each for each in calls if each.how == "super" and each.name == "__init__")
 
     def confirmed(self, need: Need) -> bool:
         """Whether what a file assumed about another place holds."""
@@ -218,68 +203,3 @@ def _assumptions(function: FunctionFacts) -> set[Need]:
 def _is_possible(proof: Proof, needs: tuple[Need, ...]) -> bool:
     """Whether the conditions that a call stands under can hold."""
     return all(proof.holds(need) for need in needs if need.kind in CONDITIONS)
-
-
-# -- modules that are made in a function which torch.compile does not trace
-
-
-_ENDING = BREAKING_EVENTS - {"effect.log"}  # what is logged in a loop, most calls never come to
-
-
-def made_untraced(
-    program: Program,
-    functions: Iterable[str],
-    left_out: Iterable[str],
-    all_hold: Callable[[Needs], bool],
-) -> frozenset[str]:
-    """The constructors of modules that are traced alone.
-
-    Given the functions in regions, those in between that are left out of them alone, and whether
-    what events need holds.
-    """
-    ends = GraphBreaks(program)
-    front = [made for name in left_out for made in _constructors(program, program.functions[name])]
-    for name in functions:
-        facts = program.functions[name]
-        made = list(_constructors(program, facts))
-        if made and _gives_up(program, facts, all_hold, ends):
-            front += made
-    found: set[str] = set()
-    while front:
-        name = front.pop()
-        if name not in found:
-            found.add(name)
-            front += _constructors(program, program.functions[name])
-    return frozenset(found)
-
-
-def _constructors(program: Program, facts: FunctionFacts) -> Iterator[str]:
-    """The constructors of modules that a function calls, those of base classes among them."""
-    for call, reached in edges(program, facts):
-        for name in reached if call.how in ("function", "super") else ():
-            owner = program.functions[name].owner
-            if name.endswith(".__init__") and program.is_module(owner):
-                yield name
-
-
-def _gives_up(
-    program: Program, facts: FunctionFacts, all_hold: Callable[[Needs], bool], ends: GraphBreaks
-) -> bool:
-    """Whether a break makes torch.compile give up on a function."""
-    return any(
-        (event.kind == "effect.made-object" or (event.kind in _ENDING and _in_block(facts, event)))
-        and all_hold(event.needs)
-        for event in facts.events
-    ) or any(
-        _in_block(facts, call)
-        and call.how not in UNSURE
-        and not call.needs
-        and any(map(ends.in_function, reached))
-        for call, reached in edges(program, facts)
-    )
-
-
-def _in_block(facts: FunctionFacts, placed: Event | Call) -> bool:
-    """Whether something is in the body of a loop or a `try`."""
-    line = placed.span.line - facts.line
-    return any(first <= line <= last for first, last in facts.blocks)

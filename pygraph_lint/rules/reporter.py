@@ -116,7 +116,6 @@ class Reporter:
                 continue
             self.add(found, facts, function.events, region)
             self.add(found, facts, self.disabled_calls(function.name), region)
-            self.add(found, facts, self.made_modules(function.name), region)
         self.add(found, facts, facts.capture_events, None)
         self.add_loops(found, facts)
         places = {key[1:] for key in found if not key[0].startswith("PG6")}
@@ -153,13 +152,6 @@ class Reporter:
         for call, target in self.project.disabled_calls(function):
             why = (f"{short(target)} is under torch.compiler.disable",)
             yield Event("effect.disabled-call", call.span, short(target), evidence=why)
-
-    def made_modules(self, function: str) -> Iterator[Event]:
-        """Where a module's constructor that is traced alone calls that of its base."""
-        why = ("its module is made in a function that torch.compile gives up on",)
-        notes = (("form", "module"),)
-        for call in self.project.made_untraced(function):
-            yield Event("effect.parameter-made", call.span, "super().__init__()", (), why, notes)
 
     def add(
         self,

@@ -245,21 +245,3 @@ def test_a_default_says_nothing_where_another_file_passes_a_value(folder: Path, 
         (folder / file).write_text(text.replace(old, new))
     _fixed(folder)
     assert ("@torch.compiler.disable" in (folder / "inner.py").read_text()) is left_out
-
-
-def test_a_constructor_that_something_left_out_calls_is_left_out(folder: Path) -> None:
-    made = (
-        "class Scaled(torch.nn.Module):\n    def __init__(self, by):\n        super().__init__()\n"
-        "        self.by = by\n\n    def forward(self, x):\n        return x * self.by\n\n\n"
-    )
-    _written(folder, ENDS["two"] + ", Scaled(2.0)(known)", "return inner(t, known)")
-    path = folder / "inner.py"
-    path.write_text(path.read_text().replace("def inner", f"{made}def inner"))
-    old = _imported().Model()
-    _fixed(folder)
-    assert "    @torch.compiler.disable\n    def __init__" in path.read_text()
-    new = _imported().Model()
-    assert_same(run(old, GIVEN), run(new, GIVEN))
-    before = breaks(old, GIVEN)
-    torch._dynamo.reset()
-    assert before > breaks(new, GIVEN) == 1

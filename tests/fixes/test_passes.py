@@ -124,13 +124,6 @@ def _fixed(folder: Path, files: dict[str, str]) -> loop.Fixed:
     return loop.fix_files(runner, runner.collect([str(folder)]), True)
 
 
-def test_a_draw_is_changed_beside_a_branch_on_another_draw(tmp_path: Path) -> None:
-    fixed = _fixed(tmp_path, {"model": DRAWS})
-    made = [fix.rewrite for _, fix in fixed.applied]
-    assert set(made[:2]) == {"host_random", "random_skip"}
-    assert len(fixed.passes) == 1
-
-
 def test_each_pass_says_which_files_it_tried(tmp_path: Path) -> None:
     fixed = _fixed(tmp_path, {"inner": INNER, "outer": OUTER})
     assert {path.stem for path in fixed.passes[0]} == {"inner", "outer"}

@@ -21,8 +21,6 @@ class Need(NamedTuple):
 
     ``param``      a parameter is a tensor at some call in a region
     ``given``      it is nothing but a tensor at some call
-    ``passed``     the same, and no array of NumPy
-    ``omitted``    some call leaves a parameter out
     ``open``       nothing is known of an argument at some call in a training loop
     ``return``     a function of the project returns a tensor
     ``attr``       an attribute of a class holds a tensor
@@ -34,10 +32,8 @@ class Need(NamedTuple):
     ``module``     a class is a module
     ``generator``  an attribute of a class is a torch.Generator
     ``true``, ``false``  a predicate can give that
-    ``says``       of a function that says whether it gets None: the choice for None, or for others
     ``may``        at some call all ``tests`` of parameters may come out as they have to
-    ``set``        all ``tests`` of attributes of a class may come out so in usual use; without a
-                   class, of whatever object of settings has them
+    ``set``        all ``tests`` of attributes of a class may come out so in usual use
     ``named``      what some object of settings keeps by a name
     ``called``     some call in a region runs a function
     ``every``      whatever gets tensors is asked for: nothing shows that it happens in usual use
@@ -63,7 +59,7 @@ PLACES = "*"  # as a parameter: arguments behind the last parameter
 NEVER = Need("not", "", "", ((),))  # what cannot be
 EVERY = Need("every", "", "")  # what nothing shows to happen in usual use
 # Needs of calls: what a predicate has to give, what an option has to be, that all is asked for.
-CONDITIONS = ("true", "false", "set", "says", "every")
+CONDITIONS = ("true", "false", "set", "every")
 _MAX_CHOICES = 8
 
 

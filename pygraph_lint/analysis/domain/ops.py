@@ -364,8 +364,6 @@ GIVE_THE_MODULE = frozenset(
     "to cuda cpu eval train half float double bfloat16 requires_grad_ to_empty".split()
 )
 CAPTURES = frozenset(("torch.cuda.graph", "torch.cuda.graphs.graph"))
-# All of their functions take a tensor first.
-NAMESPACES_OF_TENSORS = ("torch.nn.functional.", "torch.linalg.", "torch.fft.")
 # Methods of torch.Tensor that have a twin which works in place, ``add`` and ``add_``.
 _WITH_TWIN = frozenset(
     """

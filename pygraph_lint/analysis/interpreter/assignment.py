@@ -19,8 +19,6 @@ from pygraph_lint.analysis.interpreter.subscripts import (
 from pygraph_lint.analysis.interpreter.transfer.containers import with_entry
 from pygraph_lint.analysis.syntax.nodes import source_of, span_of
 
-_PERHAPS = v.TENSOR | v.UNKNOWN  # what other files decide about
-
 
 def assign(state: State, target: ast.expr, value: Value, source: ast.expr | None) -> None:
     """Bind a target to a value."""
@@ -40,8 +38,6 @@ def assign(state: State, target: ast.expr, value: Value, source: ast.expr | None
 
 
 def _assign_name(state: State, target: ast.Name, value: Value, source: ast.expr | None) -> None:
-    if value.kinds == v.UNKNOWN or (value.flags & v.SYMBOL and value.kinds == _PERHAPS):
-        value = _by_uses(state, target, value)
     flat = value.items is None and value.item is None
     state.env[target.id] = value if flat else v.shallow(value)
     state.origins.pop(target.id, None)
@@ -50,18 +46,6 @@ def _assign_name(state: State, target: ast.Name, value: Value, source: ast.expr 
             key = (kind, source.lineno, source.col_offset)
             if key in state.events:
                 state.origins[target.id] = key
-
-
-def _by_uses(state: State, target: ast.Name, value: Value) -> Value:
-    """What is not known, as the uses of the variable show it: a tensor."""
-    if value.cls or (value.needs and value.needs[0].kind not in ("param", "return", "attr")):
-        return value
-    why = state.used_later(target.id, target.lineno)
-    if not why:
-        return value
-    state.function.takes_tensors = True
-    flags = value.flags & v.FLOW
-    return v.tensor(why, value.dtype, value.device, value.ndim, flags, device_of=value.device_of)
 
 
 def _in_order(state: State, target: ast.Tuple | ast.List, source: ast.expr | None) -> Value | None:

@@ -23,11 +23,9 @@ from pygraph_lint.analysis.interpreter.conditions import (
     asked,
     guarded,
     narrow,
-    narrowed_by_class,
     only_if,
     truth,
 )
-from pygraph_lint.analysis.interpreter.correlated_branches import remember_arms
 from pygraph_lint.analysis.interpreter.lazy_initialisation import (
     is_before_set_up,
     missing_or_small,
@@ -38,10 +36,8 @@ from pygraph_lint.analysis.interpreter.state import State
 from pygraph_lint.analysis.interpreter.tensor_conditions import (
     asks_for_empty,
     asks_for_half_precision,
-    asks_for_host,
     asks_for_non_finite,
 )
-from pygraph_lint.analysis.interpreter.transfer.containers import entry
 from pygraph_lint.analysis.program.facts import FunctionFacts, Root
 from pygraph_lint.analysis.syntax.literal_tests import asks_for_none
 from pygraph_lint.analysis.syntax.nodes import (
@@ -90,9 +86,7 @@ def exec_if(state: State, node: ast.If) -> bool:
             state.guards = (*state.guards, EVERY)
         return False
     needs = (asked(state.guards, guards[outcome]) for outcome in (True, False))
-    arms = _arms(then, state.env, *needs)
-    state.env = join_environments(*arms)
-    remember_arms(state, node, *arms)
+    state.env = join_environments(*_arms(then, state.env, *needs))
     return False
 
 
@@ -131,20 +125,16 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     broken = asks_for_non_finite(state, node.test, outcome)
     rare = broken or _is_rare(state, node, outcome)
     half = outcome and asks_for_half_precision(state, node.test)
-    host = asks_for_host(state, node.test, outcome)
-    odd = host or broken
     state.quiet += rare
     state.half += half
-    state.on_host += host
-    state.odd += odd
+    state.odd += broken
     special = not _asks_what_is_given(state, node.test)
     state.unusual += special
     state.arms.append((node.test, outcome))
     ended = state.run(body)
     state.arms.pop()
     state.unusual -= special
-    state.odd -= odd
-    state.on_host -= host
+    state.odd -= broken
     state.half -= half
     state.quiet -= rare
     state.guards = saved_guards
@@ -258,7 +248,6 @@ def loop(
     ``enter`` evaluates the test or binds the target, and returns True where the body never runs.
     """
     outer_stops, guards = state.stops, state.guards
-    _note_block(state, body)
     while True:
         start = state.env
         state.env = dict(start)
@@ -273,14 +262,6 @@ def loop(
         state.guards = guards
     state.stops, state.guards = outer_stops, guards
     return state.run(orelse)
-
-
-def _note_block(state: State, body: list[ast.stmt]) -> None:
-    """Note where a body is behind which torch.compile cannot go on after a break."""
-    end = body[-1].end_lineno or body[-1].lineno
-    block = (body[0].lineno - state.function.line, end - state.function.line)
-    if block not in state.function.blocks:
-        state.function.blocks += (block,)
 
 
 def exec_with(state: State, node: ast.With | ast.AsyncWith) -> bool:
@@ -324,7 +305,6 @@ def split_capture(
 def exec_try(state: State, node: ast.Try) -> bool:
     """``try: ... except ...: ...``: handlers begin with what any part of the body may leave."""
     start, guards = dict(state.env), state.guards
-    _note_block(state, node.body)
     ended = state.run(node.body)
     after, state.guards = state.env, guards
     ends = [ended]
@@ -360,7 +340,7 @@ def exec_match(state: State, node: ast.Match) -> bool:
     results = [start]
     for case in node.cases:
         state.env = dict(start)
-        _bind_pattern(state, case.pattern, subject)
+        _bind_pattern(state, case.pattern)
         if case.guard is not None:
             truth(state, case.guard, "branch.if")
         guards = state.guards
@@ -380,34 +360,12 @@ def _compares(pattern: ast.pattern) -> bool:
     return isinstance(pattern, ast.MatchValue)
 
 
-def _bind_pattern(state: State, pattern: ast.pattern, value: Value) -> None:
-    """Bind the names that a pattern captures, where it matches ``value``."""
-    if isinstance(pattern, ast.MatchAs):
-        if pattern.pattern is not None:
-            _bind_pattern(state, pattern.pattern, value)
-            if isinstance(pattern.pattern, ast.MatchClass):
-                value = narrowed_by_class(state, value, pattern.pattern.cls, True) or value
-        if pattern.name:
-            state.env[pattern.name] = value
-    elif isinstance(pattern, ast.MatchClass):
-        for inner in (*pattern.patterns, *pattern.kwd_patterns):
-            _bind_pattern(state, inner, v.UNKNOWN_VALUE)
-    elif isinstance(pattern, ast.MatchStar) and pattern.name:
-        state.env[pattern.name] = Value(v.SEQUENCE, item=v.iterate(value))
-    elif isinstance(pattern, ast.MatchSequence):
-        known = value.items if value.items and len(value.items) == len(pattern.patterns) else None
-        for index, inner in enumerate(pattern.patterns):
-            star = isinstance(inner, ast.MatchStar)
-            part = known[index] if known is not None else v.iterate(value)
-            _bind_pattern(state, inner, value if star else part)
-    elif isinstance(pattern, ast.MatchMapping):
-        for key, inner in zip(pattern.keys, pattern.patterns):
-            _bind_pattern(state, inner, entry(value, state.ev(key)))
-        if pattern.rest:
-            state.env[pattern.rest] = v.MAPPING_VALUE
-    elif isinstance(pattern, ast.MatchOr):
-        for inner in pattern.patterns:
-            _bind_pattern(state, inner, value)
+def _bind_pattern(state: State, pattern: ast.pattern) -> None:
+    """Bind the names that a pattern captures: nothing is known of the parts of what it matches."""
+    for node in walk(pattern):
+        name = getattr(node, "rest" if isinstance(node, ast.MatchMapping) else "name", None)
+        if name:
+            state.env[name] = v.UNKNOWN_VALUE
 
 
 def join_environments(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Value]:

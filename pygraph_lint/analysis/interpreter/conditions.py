@@ -15,7 +15,6 @@ from pygraph_lint.analysis.domain.class_tests import (
 from pygraph_lint.analysis.domain.events import EVERY, NEVER, Need, Needs
 from pygraph_lint.analysis.domain.symbols import as_tensor
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.interpreter.correlated_branches import narrowed_by_earlier_branch
 from pygraph_lint.analysis.interpreter.state import State
 from pygraph_lint.analysis.interpreter.tensor_conditions import (
     asks_for_half_precision,
@@ -30,8 +29,6 @@ from pygraph_lint.analysis.syntax.literal_tests import (
     comparison,
 )
 from pygraph_lint.analysis.syntax.nodes import (
-    compared,
-    dotted,
     is_zero,
     source_of,
     span_of,
@@ -70,7 +67,6 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
 def truth_of_all(state: State, node: ast.BoolOp, kind: str) -> bool | None:
     """``and`` / ``or`` as a condition: later operands run only where earlier ones allow it."""
     conjunction = isinstance(node.op, ast.And)
-    settle_comparisons(state, node)
     saved_guards = state.guards
     saved: list[tuple[str, Value | None]] = []
     result: bool | None = conjunction
@@ -92,25 +88,6 @@ def truth_of_all(state: State, node: ast.BoolOp, kind: str) -> bool | None:
     state.guards = saved_guards
     state.restore(saved)
     return result
-
-
-def settle_comparisons(state: State, node: ast.BoolOp) -> None:
-    """Remember comparisons that only happen where a probability is not zero.
-
-    In ``p > 0 and draw < p`` the usual probability of zero decides while tracing.
-    """
-    if not isinstance(node.op, ast.And):
-        return
-    asked: set[str] = set()
-    for operand in node.values:
-        parts = compared(operand)
-        if parts is None or not isinstance(operand, ast.Compare):
-            continue
-        left, operator, right = parts
-        if is_zero(right) and isinstance(operator, ast.Gt):
-            asked.add(ast.unparse(left))
-        elif asked and asked & {ast.unparse(left), ast.unparse(right)}:
-            state.settled.add(operand)
 
 
 def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
@@ -184,20 +161,8 @@ def _guard_by_call(state: State, node: ast.Call, outcome: bool) -> None:
         _guard_value(state, node.args[0], LiteralTest(TestKind.NONE), outcome == of_none)
     if name is None or name.startswith(("torch.", "builtins.")):
         return
-    if of_none is None and len(node.args) == 1:
-        _guard_said(state, name, node.args[0], outcome)
     if name.rpartition(".")[2].startswith(("is_", "_is_", "has_")):
         state.guards = (*state.guards, Need("true" if outcome else "false", name, ""))
-
-
-def _guard_said(state: State, function: str, node: ast.expr, outcome: bool) -> None:
-    """Remember what follows where a function of another file says that it gets None, or not."""
-    before, said = state.guards, []
-    for of_none in (True, False):
-        state.guards = ()
-        _guard_value(state, node, LiteralTest(TestKind.NONE), outcome == of_none)
-        said.append(state.guards)
-    state.guards = (*before, Need("says", function, "", tuple(said))) if any(said) else before
 
 
 def _asks_for_any(node: ast.expr, outcome: bool) -> bool:
@@ -219,7 +184,7 @@ def _guard_value(state: State, node: ast.expr, test: LiteralTest, outcome: bool)
         node = state.body.aliases.get(node.id, node)
     if isinstance(node, ast.Attribute):
         owner = state.owner if state.is_option(node) else _class_of(state, node.value)
-        if owner or _is_of_settings(state, node):
+        if owner:
             tests = (ParameterTest(node.attr, test, outcome),)
             state.guards = (*state.guards, Need("set", owner, "", tests=tests))
         return
@@ -233,15 +198,6 @@ def _guard_value(state: State, node: ast.expr, test: LiteralTest, outcome: bool)
     )
     others = tuple(need for need in state.guards if need.kind != "may")
     state.guards = (*others, Need("may", state.function.name, "", tests=all_tests))
-
-
-def _is_of_settings(state: State, node: ast.Attribute) -> bool:
-    """Whether an attribute is one of another object, which may be one of settings."""
-    return (
-        dotted(node) is not None
-        and not state.is_self(node.value)
-        and not state.ev_quiet(node.value).must_be_tensor
-    )
 
 
 def _class_of(state: State, node: ast.expr) -> str:
@@ -300,8 +256,8 @@ def _guard_kind(state: State, node: ast.expr, kinds: int, outcome: bool) -> None
     _guard_value(state, node, LiteralTest(TestKind.KIND, (), kinds), outcome)
 
 
-def _is_of_calls(need: Need) -> bool:
-    return need.kind == "may"
+def _of_calls(guards: Needs) -> Needs:
+    return tuple(need for need in guards if need.kind == "may")
 
 
 def _guard_any(state: State, parts: list[ast.expr], outcome: bool) -> None:
@@ -311,7 +267,7 @@ def _guard_any(state: State, parts: list[ast.expr], outcome: bool) -> None:
     for each in parts:
         state.guards = ()
         guard(state, each, outcome)
-        choices.append(tuple(filter(_is_of_calls, state.guards)))
+        choices.append(_of_calls(state.guards))
     state.guards = (*before, Need("any", "", "", tuple(choices))) if all(choices) else before
 
 
@@ -324,12 +280,11 @@ def narrow(state: State, node: ast.expr, outcome: bool) -> list[tuple[str, Value
             for operand in node.values:
                 saved += narrow(state, operand, outcome)
         return saved
-    told = narrowed_by_earlier_branch(state, node, outcome)
     name, value = narrowed(state, node, outcome)
-    if name is not None and value is not None:
-        told.append((name, value))
-    before = [(name, state.env.get(name)) for name, _ in told]
-    state.env.update(told)
+    if name is None or value is None:
+        return []
+    before = [(name, state.env.get(name))]
+    state.env[name] = value
     return before
 
 

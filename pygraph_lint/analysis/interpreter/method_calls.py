@@ -211,7 +211,6 @@ def _learned(state: State, base: Value, method: str, holder: ast.expr) -> Value:
     if base.kinds & ~(v.UNKNOWN | v.TENSOR | v.NONE) or not (base.needs or base.kinds == v.UNKNOWN):
         return base
     state.function.takes_tensors = True
-    state.note_shown(base)
     why = base.why if base.is_tensor and not base.needs else f"only a tensor has .{method}()"
     flags = base.flags & v.FLOW
     known = v.tensor(why, base.dtype, base.device, base.ndim, flags, device_of=base.device_of)

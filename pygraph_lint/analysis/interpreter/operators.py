@@ -15,7 +15,6 @@ from pygraph_lint.analysis.interpreter.conditions import (
     guarded,
     narrow,
     only_if,
-    settle_comparisons,
     truth,
 )
 from pygraph_lint.analysis.interpreter.host_tensors import OTHER_DEVICES, note_met
@@ -34,7 +33,6 @@ from pygraph_lint.analysis.interpreter.transfer.arithmetic import (
     settled,
 )
 from pygraph_lint.analysis.interpreter.transfer.numpy_functions import combined
-from pygraph_lint.analysis.program import torch_version
 from pygraph_lint.analysis.syntax.nodes import span_to
 
 _TEXT_OR_NONE = v.TEXT | v.NONE
@@ -149,9 +147,6 @@ def eval_unary(state: State, node: ast.UnaryOp) -> Value:
 
 def eval_compare(state: State, node: ast.Compare) -> Value:
     """``a < b``, ``a < b < c``."""
-    of_version = torch_version.compared(state.qualified, node)
-    if of_version is not None:
-        return Value(v.NUMBER, const=of_version)
     left = state.ev(node.left)
     result: Value | None = None
     left_node = node.left
@@ -164,8 +159,6 @@ def eval_compare(state: State, node: ast.Compare) -> Value:
         result = compare(state, operator, left_node, left, right_node, right)
         left, left_node = right, right_node
     assert result is not None
-    if result.flags & v.RANDOM and node in state.settled:
-        return v.NUMBER_VALUE
     return result
 
 
@@ -274,7 +267,6 @@ def eval_boolean(state: State, node: ast.BoolOp) -> Value:
     saved_guards = state.guards
     saved: list[tuple[str, Value | None]] = []
     conjunction = isinstance(node.op, ast.And)
-    settle_comparisons(state, node)
     last = len(node.values) - 1
     for index, operand in enumerate(node.values):
         if index == last:

@@ -19,7 +19,6 @@ from pygraph_lint.analysis.interpreter.state import Environment, Handlers, State
 from pygraph_lint.analysis.program.annotations import annotated
 from pygraph_lint.analysis.program.facts import FunctionFacts, Root
 from pygraph_lint.analysis.program.memoisation import (
-    is_cached,
     is_cached_without_parameters,
     takes_only_modules,
 )
@@ -121,12 +120,8 @@ def run_function(
     facts.takes_object = bound and "classmethod" not in marks
     facts.named_only = tuple(argument.arg for argument in node.args.kwonlyargs)
     _read_decorators(module, node, facts)
-    facts.asks_for_none = module.asks_for_none(name)
     facts.is_cached_without_parameters = not owner and is_cached_without_parameters(
         node, module.names
-    )
-    facts.memoised = module.may_cache and is_cached(
-        node, module.class_nodes.get(owner), module.names
     )
     body = module.body(node)
     facts.of_modules = bound and takes_only_modules(node, body, module.may_have)

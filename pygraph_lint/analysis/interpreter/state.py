@@ -15,7 +15,6 @@ from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.events import EVERY, KEYWORDS, Event, Need, Needs, maybe_on_device
 from pygraph_lint.analysis.domain.symbols import as_argument, constant
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.interpreter.inference_from_uses import TensorUses
 from pygraph_lint.analysis.program.constructor_options import (
     bound_attributes,
     default_of_key,
@@ -23,7 +22,6 @@ from pygraph_lint.analysis.program.constructor_options import (
 )
 from pygraph_lint.analysis.program.facts import KEYWORDED, OF_MAPPING, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.program.module import Module
-from pygraph_lint.analysis.syntax.literal_tests import LiteralTest
 from pygraph_lint.analysis.syntax.nodes import Body, came_out, root_and_path, span_of, walk
 from pygraph_lint.analysis.syntax.spans import Span
 
@@ -91,23 +89,6 @@ class CallSite:
         return self.named.get(name, default)
 
 
-class Fact(NamedTuple):
-    """How a test of a name or of an attribute came out; ``held`` is what was known of the name."""
-
-    name: str
-    test: LiteralTest
-    outcome: bool
-    held: Value | None
-
-
-class Split(NamedTuple):
-    """A variable behind an if statement: what either arm left in it, and the facts of the arm."""
-
-    joined: Value
-    arms: tuple[Value, Value]
-    facts: tuple[tuple[Fact, ...], tuple[Fact, ...]]
-
-
 def _message_of_error(body: list[ast.stmt]) -> ast.stmt | None:
     """The statement that makes the text of an error: ``message = f"..."`` before ``raise``."""
     if len(body) < 2 or not isinstance(body[-1], ast.Raise):
@@ -154,16 +135,12 @@ class State:
         self.half = 0
         self.arms: list[tuple[ast.expr, bool]] = []  # tests around what runs now, with outcomes
         self.unusual = 0  # arms of tests that ask for more than which inputs there are
-        self.on_host = 0  # arms that run for tensors of the host
-        self.odd = 0  # arms that only run for these, or where numbers have gone wrong
+        self.odd = 0  # arms that only run where numbers have gone wrong
         self.last_stores: dict[str, int] = {}  # attributes, and the line of their last store
         self.whole: ast.expr | None = None  # the test of the if statement that is being evaluated
-        self.settled: set[ast.Compare] = set()
         self.unchanged: frozenset[str] = frozenset()  # parameters that are never bound again
-        self.splits: dict[str, Split] = {}  # variables that an if statement left in two kinds
         self.passed: Environment = {}  # what the parameters hold at the start
         self.body = Body(())
-        self._later: TensorUses | None = None
 
     @cached_property
     def may_ask_if_finite(self) -> bool:
@@ -218,7 +195,7 @@ class State:
             needs += _rests_on(about)
         why = about.why if about is not None else ""
         why = why or (_EVIDENT[kind].format(subject=subject) if kind in _EVIDENT else "")
-        if about is not None and about.is_tensor and (self.on_host or about.device == v.ON_HOST):
+        if about is not None and about.is_tensor and about.device == v.ON_HOST:
             notes["lives"] = "host"
             if about.flags & v.FIXED:
                 notes["fixed"] = "yes"
@@ -362,18 +339,6 @@ class State:
         need = value.needs[0] if value.flags & v.SYMBOL and value.needs else None
         own = need is not None and (need.kind, need.owner) == ("param", f"{self.owner}.__init__")
         return need.name if need is not None and own and "|" not in need.name else ""
-
-    def note_shown(self, value: Value) -> None:
-        """Keep that a value is used as a tensor."""
-        name = self.made_with(value) if self.owner else ""
-        if name and name not in self.function.shown and "<locals>" not in self.owner:
-            self.function.shown += (name,)
-
-    def used_later(self, name: str, line: int) -> str:
-        """Why a variable that is bound on ``line`` can only be bound to a tensor, by its uses."""
-        if self._later is None:
-            self._later = TensorUses(self.body.own, self.qualified)
-        return self._later.tensor(name, line)
 
     def restore(self, saved: list[tuple[str, Value | None]]) -> None:
         """Put back what a condition narrowed or a comprehension bound."""

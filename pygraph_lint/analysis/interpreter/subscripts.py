@@ -12,7 +12,7 @@ from pygraph_lint.analysis.interpreter.state import State
 from pygraph_lint.analysis.interpreter.transfer.containers import entry
 from pygraph_lint.analysis.interpreter.transfer.numpy_functions import needs_number
 from pygraph_lint.analysis.program.names import name_of_all
-from pygraph_lint.analysis.syntax.nodes import dotted, source_of, span_of, walk
+from pygraph_lint.analysis.syntax.nodes import dotted, source_of, span_of
 
 
 def eval_subscript(state: State, node: ast.Subscript) -> Value:
@@ -40,25 +40,9 @@ def by_mask(state: State, base: Value, node: ast.Subscript) -> bool:
         return False
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     values = [state.ev_quiet(part) for part in parts if not isinstance(part, ast.Slice)]
-    return (
-        bool(values)
-        and all(
-            value.ndim != 0 and (value.is_mask or (value.must_be_tensor and value.ndim > 0))
-            for value in values
-        )
-        and not _has_columns(node)
-    )
-
-
-def _has_columns(node: ast.Subscript) -> bool:
-    """Whether a table is indexed by a column of its own: ``t[t["name"] == x]``."""
-    table = ast.dump(node.value)
-    return any(
-        isinstance(part, ast.Subscript)
-        and isinstance(part.slice, ast.Constant)
-        and isinstance(part.slice.value, str)
-        and ast.dump(part.value) == table
-        for part in walk(node.slice)
+    return bool(values) and all(
+        value.ndim != 0 and (value.is_mask or (value.must_be_tensor and value.ndim > 0))
+        for value in values
     )
 
 

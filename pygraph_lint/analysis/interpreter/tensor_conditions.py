@@ -6,7 +6,6 @@ import ast
 
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.interpreter.state import State
-from pygraph_lint.analysis.syntax.literal_tests import comparison
 from pygraph_lint.analysis.syntax.nodes import compared, dotted, is_zero, receiver, without_not
 
 _HALF = frozenset(("torch.float16", "torch.half"))
@@ -19,25 +18,6 @@ def asks_for_half_precision(state: State, node: ast.expr) -> bool:
     left, operator, right = compared(node) or (node, None, node)
     equal = isinstance(operator, ast.Eq)
     return equal and any(state.qualified(each) in _HALF for each in (left, right) if dotted(each))
-
-
-def asks_for_host(state: State, node: ast.expr, outcome: bool) -> bool:
-    """Whether a condition comes out so for tensors of the host: ``not x.is_cuda``,
-    ``x.device.type == "cpu"``.
-    """
-    node, outcome = without_not(node, outcome)
-    if isinstance(node, ast.Attribute) and node.attr in ("is_cuda", "is_cpu"):
-        return outcome == (node.attr == "is_cpu") and state.ev_quiet(node.value).is_tensor
-    parts = compared(node) if comparison(node) is not None else None
-    if parts is None:
-        return False
-    left, operator, right = parts
-    if not isinstance(right, ast.Constant) or right.value not in ("cpu", "cuda"):
-        return False
-    if not isinstance(operator, ast.Eq):
-        outcome = not outcome
-    kind = isinstance(left, ast.Attribute) and left.attr == "type"
-    return kind and outcome == (right.value == "cpu") and _is_device(state, left)
 
 
 def asks_for_non_finite(state: State, node: ast.expr, outcome: bool) -> bool:
@@ -66,10 +46,6 @@ def asks_for_empty(state: State, node: ast.expr, outcome: bool) -> bool:
             return False
         return outcome == isinstance(operator, ast.Eq) and _counts(state, left)
     return not outcome and _counts(state, node)
-
-
-def _is_device(state: State, node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and bool(state.ev_quiet(node.value).kinds & v.DEVICE)
 
 
 def _counts(state: State, node: ast.expr) -> bool:

@@ -1,4 +1,4 @@
-"""What all calls of a function agree on for a parameter: a tensor of the host, or nothing."""
+"""What all calls of a function agree on for a parameter: a tensor of the host."""
 
 from __future__ import annotations
 
@@ -7,17 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.events import Need
 from pygraph_lint.analysis.loops.calls import OF_LOADER
-from pygraph_lint.analysis.program.argument_values import forwarded_parameter, omits, passed
+from pygraph_lint.analysis.program.argument_values import forwarded_parameter, passed
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
 
 Functions = Mapping[str, FunctionFacts]
 Callers = Callable[[str], Sequence[Call]]
-
-
-def is_omitted(functions: Functions, callers: Callers, need: Need) -> bool:
-    """Whether some call of a function passes nothing for a parameter."""
-    facts = functions.get(need.owner)
-    return any(omits(facts, need.name, call) for call in callers(need.owner))
 
 
 def always_on_host(

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.program.argument_values import classes_passed, passed
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
 from pygraph_lint.analysis.program.program import Program
 
@@ -14,8 +13,7 @@ from pygraph_lint.analysis.program.program import Program
 def targets(program: Program, call: Call) -> Sequence[str]:
     """The project functions a call may reach."""
     if call.how == "by name":
-        known_ones = methods_of_passed(program, call.target, call.name)
-        return known_ones or program.methods_called(call.name, call)
+        return program.methods_called(call.name, call)
     key = call[:3]
     known = program.targets.get(key)
     if known is None:
@@ -24,24 +22,6 @@ def targets(program: Program, call: Call) -> Sequence[str]:
         found = program.methods_called(call.name.rpartition("|")[2], call)
         return found if len(found) == 1 else ()
     return known
-
-
-def methods_of_passed(program: Program, held: str, method: str) -> Sequence[str]:
-    """A method of an attribute, named as ``Class.attribute``, that keeps an argument of the
-    constructor: by the classes of the objects that the project is known to pass.
-    """
-    holder, _, attribute = held.rpartition(".")
-    owner = program.class_named(holder) if holder else None
-    value = program.attribute(owner, attribute) if owner is not None else None
-    need = value.needs[0] if value is not None and value.needs else None
-    maker = program.functions.get(need.owner) if need is not None and need.kind == "param" else None
-    if need is None or maker is None or need.name not in maker.parameters:
-        return ()
-    made = program.constructions.get(maker.name, ())
-    given = (passed(maker, need.name, call) for call in made)
-    owners = (program.class_named(each) for one in given for each in classes_passed(one))
-    found = (program.method(each, method) for each in owners if each is not None)
-    return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
 def edges(program: Program, function: FunctionFacts) -> Sequence[tuple[Call, Sequence[str]]]:

@@ -195,10 +195,9 @@ class FeasiblePaths:
         if kind is not RegionKind.MODEL:
             return True
         outside = self.calls.outside(function)
-        others = [each for each in tests if not options.named(each)]
         if not calls and not outside:
-            return may_leave_out(facts, others)
-        return not others or any(
+            return may_leave_out(facts, tests)
+        return any(
             may_pass(facts, call, tests, self.proof.is_tensor, self.proof.holds) for call in outside
         )
 

@@ -8,7 +8,6 @@ from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interprocedural.call_graph import targets
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
-from pygraph_lint.analysis.program.names import name_of_all
 from pygraph_lint.analysis.program.program import Program
 
 # Words in the names of functions that objects are made with to compute tensors, and of functions
@@ -55,33 +54,10 @@ class ForwardedParameters:
         key = (function.name, parameter)
         if key not in self._known:
             self._known[key] = False  # as long as it only goes round in a circle
-            self._known[key] = (
-                self._is_shown(function, parameter)
-                or self._is_element(function, parameter)
-                or any(
-                    self.is_tensor(target, name)
-                    for target, name in self._takers(function, parameter)
-                )
+            self._known[key] = any(
+                self.is_tensor(target, name) for target, name in self._takers(function, parameter)
             )
         return self._known[key]
-
-    def _is_element(self, function: FunctionFacts, parameter: str) -> bool:
-        """Whether a parameter is named as one element of a tensor that its object keeps:
-        ``timestep`` beside ``self.timesteps``.
-        """
-        kept = name_of_all(parameter)
-        if not function.owner or kept is None:
-            return False
-        held = self._program.attribute(function.owner, kept)
-        return held is not None and held.is_tensor and not held.kinds & v.NUMBER
-
-    def _is_shown(self, function: FunctionFacts, parameter: str) -> bool:
-        """Whether a method uses what its object is made with as only a tensor can be used."""
-        facts = self._program.classes.get(function.owner)
-        if facts is None or not function.name.endswith(".__init__"):
-            return False
-        methods = (self._program.functions.get(name) for name in facts.methods.values())
-        return any(each is not None and parameter in each.shown for each in methods)
 
     def _takers(
         self, function: FunctionFacts, parameter: str

@@ -47,10 +47,6 @@ class GraphBreaks:
         """Whether the graph ends in a method of one of some classes, or in what it calls."""
         return any(self._in_method(cls, method) for cls in classes.split(","))
 
-    def in_function(self, name: str) -> bool:
-        """Whether the graph ends in a function, or in what it calls."""
-        return self._in_any((name, self._program.functions[name].owner))
-
     def _in_method(self, cls: str, method: str) -> bool:
         owner = self._program.class_named(cls)
         found = self._program.method(owner, method) if owner is not None else None

@@ -22,7 +22,7 @@ from pygraph_lint.analysis.program.facts import (
     StoredOption,
 )
 from pygraph_lint.analysis.program.program import Program
-from pygraph_lint.analysis.syntax.literal_tests import LiteralTest, ParameterTest, TestKind
+from pygraph_lint.analysis.syntax.literal_tests import ParameterTest
 
 # What says where a program runs: on a machine with devices it is set, whatever the default.
 _OF_MACHINE = re.compile(
@@ -39,7 +39,6 @@ class OptionValues:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._known: dict[tuple[str, ParameterTest], bool] = {}
-        self._of_keywords: dict[tuple[str, ParameterTest], bool] = {}
 
     def held(self, owner: str, asked: ParameterTest) -> bool:
         """Whether a test of an attribute of a class may come out as asked: False only where it
@@ -47,7 +46,7 @@ class OptionValues:
         """
         program, attribute = self._program, asked.parameter
         if not owner:
-            return self._set_somewhere(asked)
+            return True
         cls = program.class_named(owner)
         if cls is None:
             return True
@@ -61,57 +60,9 @@ class OptionValues:
         of_machine = _OF_MACHINE.search(attribute.lower()) is not None
         if of_machine or any(attribute in self._set_beside(name) for name in family):
             return True
-        if not any(each.parameter or each.named for _, each in kept):
+        if not any(each.parameter for _, each in kept):
             return True
         return any(self._may_keep(name, each, asked) for name, each in kept)
-
-    def _set_somewhere(self, asked: ParameterTest) -> bool:
-        """Whether a test of what some object of settings keeps by a name may come out so: not where
-        all that have the name have another default, and nothing sets it.
-        """
-        key = ("", asked)
-        if key not in self._known:
-            self._known[key] = False  # what is only passed on in a circle
-            name = asked.parameter
-            kept = self._settings.get(name, [])
-            given = self._given.get(name, [])
-            self._known[key] = (
-                not kept
-                or _OF_MACHINE.search(name.lower()) is not None
-                or name in self._set_outside
-                or any(value is None or self.may_be(value, asked) for value in given)
-                or any(self._may_keep(owner, each, asked) for owner, each in kept)
-            )
-        return self._known[key]
-
-    @cached_property
-    def _settings(self) -> dict[str, list[tuple[str, StoredOption]]]:
-        """What objects that are no modules keep, by the name of the attribute."""
-        found: dict[str, list[tuple[str, StoredOption]]] = defaultdict(list)
-        for name, facts in self._program.classes.items():
-            for attribute, stored in (
-                facts.options.items() if "forward" not in facts.methods else ()
-            ):
-                found[attribute] += [(name, each) for each in stored]
-        return found
-
-    @cached_property
-    def _given(self) -> dict[str, list[Value | None]]:
-        """What calls pass by name; None where nothing is known of it."""
-        found: dict[str, list[Value | None]] = defaultdict(list)
-        for call in (call for function in self._functions for call in function.calls):
-            for name, value in call.named:
-                if _name_of(value) != name:
-                    found[name].append(value)
-            for each in call.unknown:
-                if isinstance(each, str):
-                    found[each].append(None)
-        return found
-
-    @cached_property
-    def _set_outside(self) -> frozenset[str]:
-        """The attributes of other objects that some file sets."""
-        return frozenset(name for each in self._modules for name in each.set_outside)
 
     def _set_beside(self, owner: str) -> frozenset[str]:
         """The attributes of other objects that the file of a class sets."""
@@ -121,37 +72,8 @@ class OptionValues:
     def _may_keep(self, owner: str, kept: StoredOption, asked: ParameterTest) -> bool:
         """Whether a test of what an attribute of a class is made to keep may come out so."""
         if kept.parameter:
-            further = asked._replace(parameter=kept.parameter)
-            if kept.made:
-                if asked.test.how not in (TestKind.NONE, TestKind.TRUE):
-                    return True
-                is_there = asked.outcome == (asked.test.how is TestKind.TRUE)
-                further = ParameterTest(kept.parameter, LiteralTest(TestKind.TRUE), is_there)
-            return self.passed(f"{owner}.__init__", further)
-        if kept.named:
-            return self._set_somewhere(asked._replace(parameter=kept.named))
+            return self.passed(f"{owner}.__init__", asked._replace(parameter=kept.parameter))
         return not kept.is_const or may_be(constant(kept.const), asked.test, asked.outcome)
-
-    def named(self, asked: ParameterTest) -> bool:
-        """Whether a call of an object that is no function of the project passes by name what lets a
-        test of a parameter come out so.
-        """
-        return any(
-            may_be(value, asked.test, asked.outcome)
-            for value in self._of_objects.get(asked.parameter, ())
-        )
-
-    @cached_property
-    def _of_objects(self) -> dict[str, list[Value]]:
-        """What calls of objects that are no functions of the project pass by name."""
-        found: dict[str, list[Value]] = defaultdict(list)
-        names = {name.rpartition(".")[2] for name in self._program.functions}
-        names |= {name.rpartition(".")[2] for name in self._program.classes}
-        for module in self._modules:
-            for called, keyword, value in module.keywords:
-                if called not in names:
-                    found[keyword].append(value)
-        return found
 
     def passed(self, function: str, asked: ParameterTest) -> bool:
         """Whether a test of a function's parameter may come out so, by its default or a call."""
@@ -182,14 +104,12 @@ class OptionValues:
         if value is not None:
             same = _name_of(value) == asked.parameter  # `flag=config.flag`
             return default is None if same else self.may_be(value, asked)
-        handed = next((each for each in call.unknown if _is_handed(each)), None)
-        if handed == OF_MAPPING:
+        if OF_MAPPING in call.unknown:
             return default is None
-        if handed is not None:
-            return self._by_keyword(str(handed)[len(KEYWORDS) :], asked)
         index = facts.parameters.index(asked.parameter)
         unknown = {asked.parameter, index, STARRED, KEYWORDED} & {*call.unknown}
-        return bool(unknown) or default is None
+        handed = any(map(_is_handed, call.unknown))
+        return bool(unknown) or handed or default is None
 
     def may_be(self, value: Value, asked: ParameterTest) -> bool:
         """Whether a test of what is passed may come out so; an option may be passed on."""
@@ -198,25 +118,6 @@ class OptionValues:
             return may_be(value, asked.test, asked.outcome)
         answer = self.passed if need.kind == "may" else self.held
         return answer(need.owner, need.tests[0])
-
-    def _by_keyword(self, function: str, asked: ParameterTest) -> bool:
-        """Whether a keyword that a function hands on as one of many is passed so to it."""
-        key = (function, asked)
-        if key not in self._of_keywords:
-            self._of_keywords[key] = False
-            self._of_keywords[key] = any(
-                self._keyword_of(call, asked) for call in self._calls(function)
-            )
-        return self._of_keywords[key]
-
-    def _keyword_of(self, call: Call, asked: ParameterTest) -> bool:
-        value = dict(call.named).get(asked.parameter)
-        if value is not None:
-            return _name_of(value) != asked.parameter and self.may_be(value, asked)
-        handed = next((each for each in call.unknown if _is_handed(each)), None)
-        if handed is not None:
-            return handed != OF_MAPPING and self._by_keyword(str(handed)[len(KEYWORDS) :], asked)
-        return KEYWORDED in call.unknown or asked.parameter in call.unknown
 
     def _calls(self, function: str) -> Sequence[Call]:
         if function.endswith(".__init__"):

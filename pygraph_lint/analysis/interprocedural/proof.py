@@ -17,7 +17,7 @@ from pygraph_lint.analysis.domain.events import (
     on_host,
 )
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.interprocedural.arguments_of_all_calls import always_on_host, is_omitted
+from pygraph_lint.analysis.interprocedural.arguments_of_all_calls import always_on_host
 from pygraph_lint.analysis.interprocedural.call_graph import returning
 from pygraph_lint.analysis.interprocedural.feasible_paths import CallSources, FeasiblePaths
 from pygraph_lint.analysis.interprocedural.forwarded_parameters import (
@@ -34,7 +34,6 @@ from pygraph_lint.analysis.program.argument_values import (
     passed,
 )
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
-from pygraph_lint.analysis.program.parameters import holds_of_arrays
 from pygraph_lint.analysis.program.program import Program
 
 _MAX_PATH = 6
@@ -164,12 +163,6 @@ def _is_open(proof: Proof, need: Need) -> bool:
     return not calls and not (plain and proof.options is not None)
 
 
-def _may_say(proof: Proof, need: Need) -> bool:
-    facts = proof.program.functions.get(proof.program.symbol(need.owner) or "")
-    of_none = facts.asks_for_none if facts is not None and proof.options is not None else None
-    return of_none is None or proof.all_hold(need.choices[not of_none])
-
-
 def _any_holds(proof: Proof, need: Need) -> bool:
     return any(map(proof.all_hold, need.choices))
 
@@ -242,28 +235,6 @@ def _parameter_is_tensor(proof: Proof, need: Need, host: bool) -> bool:
     if path == (RESULT,):
         return is_called_for_tensors(facts, parameter)
     return not path and proof.forwarded.is_tensor(facts, parameter)
-
-
-def _is_passed(proof: Proof, need: Need) -> bool:
-    """Whether some call passes a tensor for a parameter, and not what may be an array as well."""
-    facts, parameter = proof.program.functions.get(need.owner), need.name.partition("|")[0]
-    if facts is None or parameter not in facts.parameters:
-        return False
-    for call in proof.paths.callers(need.owner):
-        value = passed(facts, parameter, call)
-        if value is None or not _is_only_tensor(value) or not _is_tensor(proof, value, ()):
-            continue
-        device_of = value.device_of
-        helper = (
-            device_of is not None
-            and device_of.kind == "param"
-            and not device_of.owner.endswith(".forward")
-        )
-        if not holds_of_arrays(value.why) or not helper or device_of is None:
-            return True
-        if proof.holds(device_of._replace(kind="passed")):
-            return True
-    return False
 
 
 def _others_are_tensors(
@@ -344,7 +315,6 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "not": lambda proof, need: not _any_holds(proof, need),
     "may": lambda proof, need: proof.paths.may_come_out(need, proof.call_at(need.site)),
     "set": _option_may_be_set,
-    "says": _may_say,
     "module": lambda proof, need: proof.program.is_module(proof.program.symbol(need.owner)),
     "called": _is_called,
     "every": lambda proof, need: proof.options is None,
@@ -356,14 +326,12 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
         proof.program.checks_distributions and not proof.program.has_method(need.name)
     ),
     "open": _is_open,
-    "omitted": lambda proof, need: is_omitted(proof.program.functions, proof.paths.callers, need),
     "away": lambda proof, need: (
         not _any_holds(proof, need)
         if need.choices
         else (proof.options is None and not proof.of_loops)
         or not always_on_host(proof.program.functions, proof.paths.callers, need)
     ),
-    "passed": _is_passed,
     "presumed": lambda proof, need: proof.of_loops,  # of unknown origin: it is on the device
 }
 

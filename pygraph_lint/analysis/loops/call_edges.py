@@ -15,7 +15,6 @@ from pygraph_lint.analysis.interpreter.transfer.distributions import is_distribu
 from pygraph_lint.analysis.loops.calls import (
     GRADIENT,
     OF_LOADER,
-    WHOLE,
     WRAPPERS,
     hooks,
     is_batch,
@@ -160,7 +159,7 @@ def _argument(value: Value) -> Value | None:
     """What is kept of an argument."""
     if is_batch(value):
         return OF_LOADER
-    if value.flags & v.MODULE or value.cls == WHOLE:
+    if value.flags & v.MODULE:
         return None
     return as_argument(v.shallow(value, 2))
 

@@ -83,9 +83,6 @@ MOVED_LATER = Value(v.TENSOR | v.UNKNOWN, device=v.ON_HOST)
 # The class of what an object of the device holds: a tensor, or a number.
 OF_OBJECT = "part of an object"
 INDICES = Value(v.SEQUENCE, item=v.NUMBER_VALUE, cls="indices")
-# The class of a batch that is given to the model as a whole: a tensor, or any other object.
-WHOLE = "whole batch"
-GIVEN = v.tensor("the model gets it where it is", device=v.ON_DEVICE)._replace(cls=WHOLE)
 GRADIENT = v.tensor("it is a gradient", device=v.ON_DEVICE)
 MODULE = Value(v.INSTANCE, flags=v.MODULE)
 COMPILED = Value(v.INSTANCE, flags=v.MODULE, cls="torch.compile")
@@ -164,7 +161,7 @@ def is_read(value: Value) -> bool:
     """Whether Python waits for a value where it asks for a number: what an object of the device
     holds may be one.
     """
-    return on_device(value) and value.cls not in (OF_OBJECT, WHOLE)
+    return on_device(value) and value.cls != OF_OBJECT
 
 
 def cost(

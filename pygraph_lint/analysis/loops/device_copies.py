@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, BindingKind, defaults
+from pygraph_lint.analysis.control_flow.statement_graph import BindingKind
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.device_moves import waits_for_copy
-from pygraph_lint.analysis.domain.events import Event, Need, Needs
+from pygraph_lint.analysis.domain.events import Event
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.loops.calls import cost, is_batch, on_device
 from pygraph_lint.analysis.loops.joins import joined
@@ -42,24 +42,20 @@ class DeviceCopies:
         self.moves_batches |= is_batch(value)
         annotated = self.values.is_only_annotated(receiver) and not self._joins(node)
         certain = on_device(value) and not value.needs and not annotated
-        unasked = self._by_default(node)
-        if (not waits_for_copy(node) and not unasked) or value.flags & v.MODULE or certain:
+        if not waits_for_copy(node) or value.flags & v.MODULE or certain:
             return
         if value.kinds & v.INSTANCE and value.cls and not is_batch(value):
             return
         owner = self.values.queries.owner(receiver)
         if any("Optimizer" in (dotted(base) or "") for base in getattr(owner, "bases", ())):
             return  # gradients, and what an optimizer keeps
-        if self._is_kept_on_device(receiver):
-            return
         known = value.device == v.ON_HOST and not value.kinds & v.UNKNOWN
         host = is_batch(value) or known or value.kinds & v.NUMPY
         if host or annotated or (self._is_data(receiver, value) and not self._joins(node)):
             self.moves_batches |= (
                 self._is_passed(receiver) if self.helps else self.in_step and not known
             )
-            event = cost("loop.copy", node, source_of(node, 40), value if host else None)
-            yield event._replace(needs=(*event.needs, *unasked))
+            yield cost("loop.copy", node, source_of(node, 40), value if host else None)
 
     def copied(self, node: ast.Call, receiver: ast.expr) -> Iterator[Event]:
         """``target.copy_(data)``: from the host to the device."""
@@ -75,23 +71,6 @@ class DeviceCopies:
         found = self.values.queries.definitions.reaching(root) if isinstance(root, ast.Name) else ()
         return any(each.kind is BindingKind.PARAMETER for each in found)
 
-    def _by_default(self, move: ast.Call) -> Needs:
-        """For ``x.to(device, non_blocking=n)`` where ``n`` is a parameter that is False unless
-        callers say more: that some call does not.
-        """
-        given = [item.value for item in move.keywords if item.arg == "non_blocking"] or [move]
-        queries = self.values.queries
-        found = queries.only_definition(given[0]) if isinstance(given[0], ast.Name) else None
-        parameter = found.node if found is not None else None
-        function = queries.definitions.scope(parameter) if parameter is not None else None
-        if not isinstance(parameter, ast.arg) or not isinstance(function, FUNCTIONS):
-            return ()
-        name = self.values.parameters.name_of(function)
-        default = defaults(function).get(parameter.arg)
-        if name is None or not isinstance(default, ast.Constant) or default.value is not False:
-            return ()
-        return (Need("omitted", name, parameter.arg),)
-
     def _before(self, node: ast.Call, receiver: ast.expr) -> Value:
         """What is moved: of ``x = x.to(device)`` in a loop not what the move itself has left."""
         definitions = self.values.queries.definitions
@@ -100,28 +79,6 @@ class DeviceCopies:
         if not others or len(others) == len(found):
             return self.values.of(receiver)
         return joined([self.values.defined(each) for each in others])
-
-    def _is_kept_on_device(self, receiver: ast.expr) -> bool:
-        """Whether an object that was made with a device gives this: ``buffer.sample()``."""
-        value = self._origin(receiver)
-        if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
-            return False
-        maker = self._origin(value.func.value)
-        if not isinstance(maker, ast.Call):
-            return False
-        devices = [
-            node.value
-            for node in walk(maker)
-            if isinstance(node, ast.keyword) and node.arg == "device"
-        ]
-        return any(
-            not isinstance(each, ast.Constant) or each.value not in (None, "cpu")
-            for each in devices
-        )
-
-    def _origin(self, node: ast.expr) -> ast.expr | None:
-        """The expression that a name stands for."""
-        return self.values.queries.only_value(node) if isinstance(node, ast.Name) else node
 
     def _joins(self, call: ast.Call) -> bool:
         """``x.to(y.device)``: where another tensor is, which mostly is where ``x`` is, too."""

@@ -10,7 +10,7 @@ from pygraph_lint.analysis.control_flow.reaching_definitions import Scope
 from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, BindingKind, Definition
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain.device_moves import moved_by, moves_to_device
-from pygraph_lint.analysis.loops.calls import MODULE_MARKS, PREPARING, losses
+from pygraph_lint.analysis.loops.calls import MODULE_MARKS, losses
 from pygraph_lint.analysis.queries.file_queries import FileQueries
 from pygraph_lint.analysis.syntax.nodes import children, dotted, walk
 
@@ -176,31 +176,6 @@ class LoopEvidence:
         inside = set(walk(loop)) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
         return any(each in inside for each in self._loss_nodes)
 
-    def gives_to_module(self, loop: ast.AST) -> bool:
-        """Whether a loop passes what it gets to a module as it is: so that is on the device."""
-        if not isinstance(loop, (ast.For, ast.AsyncFor)) or self._scatters:
-            return False
-        names = {node for node in walk(loop.target) if isinstance(node, ast.Name)}
-        moved = {each.node for each in self.moved_later}
-        if not self.is_step_loop(loop) or not names.isdisjoint(moved):
-            return False
-        given: set[Definition] = set()
-        for call in walk(loop):
-            if isinstance(call, ast.Call) and self._is_of_module(call.func):
-                for each in (*call.args, *(item.value for item in call.keywords)):
-                    for name in _wholes(each):
-                        given.update(self._queries.definitions.reaching(name))
-        sources = self._sources(given, _wholes)
-        return any(each.node in names for each in sources)
-
-    def _is_of_module(self, function: ast.expr) -> bool:
-        """Whether a module is called, or a method of it that does not move what it gets."""
-        if self.used_as_module(function):
-            return True
-        if not isinstance(function, ast.Attribute) or PREPARING.search(function.attr):
-            return False
-        return self.used_as_module(function.value)
-
     def is_mapping(self, definition: Definition) -> bool:
         """Whether methods of mappings are called on what a definition gives."""
         return self._queries.definitions.asked_for(definition, ("items", "values", "keys"))
@@ -236,12 +211,6 @@ class LoopEvidence:
                         key = (self._queries.owner(one), one.attr)
                         found.setdefault(key, []).append((one, value))
         return found
-
-    @cached_property
-    def _scatters(self) -> bool:
-        """Whether the file has ``DataParallel``, which moves the batches itself."""
-        named = self._queries.of_kind(ast.Attribute)
-        return any(node.attr == "DataParallel" for node in named)
 
     @cached_property
     def _loss_nodes(self) -> list[ast.expr]:

@@ -64,7 +64,6 @@ _PER_BATCH = (
 )
 # What a file has one of that moves models or batches to a device, or leaves that to a library.
 _PLACES = ".to( cuda device accelerat lightning fabric deepspeed horovod".split()
-_RARE_TEST = re.compile(r"^[ \t]*(el)?if [^\n]*%", re.MULTILINE)
 
 
 def _has_words(text: str) -> bool:
@@ -121,18 +120,6 @@ def _last_name(node: ast.AST) -> str:
     if not isinstance(node, ast.Call):
         return ""
     return getattr(node.func, "attr", "") or getattr(node.func, "id", "")
-
-
-def rare_lines(text: str, tree: ast.Module) -> list[tuple[int, int]]:
-    """First and last lines of the blocks that run every n steps only, of a file without loops."""
-    if "%" not in text or _RARE_TEST.search(text) is None:
-        return []
-    found = []
-    for node in statements(tree.body):
-        if isinstance(node, ast.If) and has_modulo(node.test):
-            last = node.body[-1].end_lineno
-            found.append((node.lineno, last if last is not None else node.lineno))
-    return found
 
 
 def has_modulo(test: ast.expr) -> bool:

@@ -20,7 +20,7 @@ from pygraph_lint.analysis.loops.hints import has_modulo
 from pygraph_lint.analysis.loops.joins import path_to
 from pygraph_lint.analysis.loops.steps import LOOPS
 from pygraph_lint.analysis.loops.values import LoopValues
-from pygraph_lint.analysis.syntax.nodes import dotted, walk, without_not
+from pygraph_lint.analysis.syntax.nodes import dotted, walk
 
 
 def statements_of_each_iteration(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -37,8 +37,6 @@ def statements_of_each_iteration(values: LoopValues, body: list[ast.stmt]) -> It
             usual = _asks_if_finite(statement.test)
             if usual is None:
                 usual = _asks_if_training(statement.test)
-            if usual is None:
-                usual = _asks_if_set_up(values, statement.test)
             if not rare and usual is not False and not _is_exception(statement.body):
                 yield from statements_of_each_iteration(values, statement.body)
             if usual is not True and not _is_exception(statement.orelse):
@@ -139,20 +137,6 @@ def _asks_if_training(test: ast.expr) -> bool | None:
         return True if train else False if all(map(OF_EVALUATION.search, texts)) else None
     last = (dotted(test) or "").rpartition(".")[2]
     return True if last in ("train", "training", "is_train", "is_training") else None
-
-
-def _asks_if_set_up(values: LoopValues, test: ast.expr) -> bool | None:
-    """Whether a condition holds, True, or not, False, once a method other than the constructor has
-    set an attribute of the object: ``hasattr(self, "words")``.
-    """
-    test, holds = without_not(test, True)
-    said = dotted(test.func) == "hasattr" if isinstance(test, ast.Call) else False
-    if not isinstance(test, ast.Call) or not said or ast.unparse(test.args[0]) != "self":
-        return None
-    name = getattr(test.args[-1], "value", None)
-    stored = values.evidence.assigned_to_self.get((values.queries.owner(test), str(name)), ())
-    scopes = {getattr(values.queries.scope(target), "name", "") for target, _ in stored}
-    return holds if scopes - {"__init__"} else None
 
 
 def _texts(test: ast.expr) -> list[str]:

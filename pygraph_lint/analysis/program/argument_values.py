@@ -87,14 +87,6 @@ def is_unknown(facts: FunctionFacts, parameter: str, call: Call) -> bool:
     return not places.isdisjoint(call.unknown)
 
 
-def omits(facts: FunctionFacts | None, parameter: str, call: Call) -> bool:
-    """Whether a call of a function passes nothing for a parameter."""
-    if facts is None or parameter not in facts.parameters:
-        return False
-    places = {parameter, facts.parameters.index(parameter), STARRED, KEYWORDED}
-    return passed(facts, parameter, call) is None and places.isdisjoint(call.unknown)
-
-
 def forwarded_parameter(value: Value | None) -> Need | None:
     """The parameter that a passed value is, or is a part of."""
     need = value.needs[0] if value is not None and value.needs else None

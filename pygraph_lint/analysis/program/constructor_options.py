@@ -5,15 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from pygraph_lint.analysis.domain import values as v
-from pygraph_lint.analysis.domain.symbols import constant
-from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.program.facts import StoredOption
 from pygraph_lint.analysis.program.module import Module
 from pygraph_lint.analysis.program.names import FunctionNode
 from pygraph_lint.analysis.program.parameters import assigned_names
-from pygraph_lint.analysis.syntax.literal_tests import asks_for_none
-from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, keyword, statements, without_not
+from pygraph_lint.analysis.syntax.nodes import dotted, keyword, statements
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ANYTHING = StoredOption()
@@ -29,7 +25,6 @@ def note_options(file: Module) -> None:
             found[attribute] = (*found.get(attribute, ()), kept)
         file.facts.classes[name].options = found
     file.facts.set_outside = frozenset(_set_outside(file))
-    file.facts.keywords = tuple(dict.fromkeys(_keywords(file)))
 
 
 def _stores(owner: ast.ClassDef) -> Iterator[tuple[str, StoredOption]]:
@@ -44,14 +39,9 @@ def _stores(owner: ast.ClassDef) -> Iterator[tuple[str, StoredOption]]:
             continue
         own = method.args.args[0].arg
         given = _unchanged(method) if method.name == "__init__" else frozenset()
-        asked = _asked_for(method, given)
         for target, value in bound_attributes(method):
             if isinstance(target.value, ast.Name) and target.value.id == own:
-                kept = _kept(value, given)
-                parameter = asked.get(target, "")
-                if kept == _ANYTHING and parameter:
-                    kept = StoredOption(parameter, made=True)
-                yield target.attr, kept
+                yield target.attr, _kept(value, given)
 
 
 def _fields(statement: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, StoredOption]]:
@@ -75,43 +65,7 @@ def _kept(value: ast.expr | None, given: frozenset[str]) -> StoredOption:
     if isinstance(value, ast.Call):
         said = keyword(value, "default")  # `field(default=False)`, `config("A", default=False)`
         return _constant(said) if isinstance(said, ast.Constant) else _ANYTHING
-    if value is not None and key_of(value):
-        return StoredOption(named=key_of(value))
-    if isinstance(value, ast.IfExp):
-        arms = (value.body, value.orelse)
-        nothing = [is_constant(each, None) for each in arms]
-        parameter, outcome = _asks_for(value.test, given)
-        if parameter and nothing == [not outcome, outcome]:
-            return StoredOption(parameter, made=True)
     return _ANYTHING
-
-
-def _asked_for(function: FunctionNode, given: frozenset[str]) -> dict[ast.AST, str]:
-    """The attributes that a constructor binds only where a parameter asks for it: ``if dim: ...``,
-    each with the parameter.
-    """
-    found: dict[ast.AST, str] = {}
-    for statement in function.body if given else ():
-        if isinstance(statement, ast.If):
-            parameter, outcome = _asks_for(statement.test, given)
-            arm = statement.body if outcome else statement.orelse
-            if parameter:
-                found.update(
-                    (target, parameter) for target, _ in bound_attributes(ast.Module(arm, []))
-                )
-    return found
-
-
-def _asks_for(test: ast.expr, given: frozenset[str]) -> tuple[str, bool]:
-    """The parameter that a condition asks for, ``dim`` or ``dim is not None``, and the outcome
-    where there is one.
-    """
-    outcome, of_none = True, asks_for_none(test)
-    test, outcome = without_not(test, outcome)
-    if of_none is not None and isinstance(test, ast.Compare):
-        test, outcome = test.left, not of_none
-    name = test.id if isinstance(test, ast.Name) else ""
-    return (name, outcome) if name in given else ("", outcome)
 
 
 def _constant(node: ast.Constant) -> StoredOption:
@@ -169,22 +123,6 @@ def key_of(node: ast.expr) -> str:
 def _is_method_of(value: ast.expr, target: ast.Attribute) -> bool:
     called = value.func if isinstance(value, ast.Call) else None
     return isinstance(called, ast.Attribute) and dotted(called.value) == dotted(target)
-
-
-def _keywords(file: Module) -> Iterator[tuple[str, str, Value]]:
-    """What the file's calls pass by name: the last name of what is called, the keyword, the value
-    where that is a literal.
-    """
-    for node in file.nodes:
-        if not isinstance(node, ast.Call) or not node.keywords:
-            continue
-        if isinstance(node.func, (ast.Attribute, ast.Name)):
-            called = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
-            for each in node.keywords:
-                literal = isinstance(each.value, ast.Constant)
-                value = constant(each.value.value) if literal else v.UNKNOWN_VALUE  # type: ignore[attr-defined]
-                if each.arg is not None:
-                    yield called, each.arg, value
 
 
 def _set_outside(file: Module) -> Iterator[str]:

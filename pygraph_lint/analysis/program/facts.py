@@ -89,35 +89,28 @@ class FunctionFacts:
     uses_files: bool = False  # or other processes
     decorators: tuple[str, ...] = ()
     is_cached_without_parameters: bool = False  # cached, and without parameters
-    memoised: bool = False  # cached, whatever it is passed
-    asks_for_none: bool | None = None  # it says of what it gets that this is None, or is not
     of_modules: bool = False  # all that it gets are modules, whose weights it reads
     arrays: tuple[str, ...] = ()  # parameters that nothing explains, with an array's methods called
     tensors: tuple[str, ...] = ()  # parameters that are tensors, by annotation or by their use
     unexplained: tuple[str, ...] = ()  # parameters of which nothing is known
     takes_tensors: bool = False  # a parameter is a tensor, or it computes with one made elsewhere
     made_with: tuple[str, ...] = ()  # the constructor's parameters that it reads
-    shown: tuple[str, ...] = ()  # those of them that it uses as only tensors can be used
     typed: tuple[str, ...] = ()  # types of other files that parameters are annotated with
     switched_on: tuple[str, ...] = ()  # parameters that are True by default
     sets_by_name: bool = False  # it sets attributes of its object whose names it is given
     defaults: tuple[tuple[str, Value], ...] = ()  # that are spelled out as literals
     named_only: tuple[str, ...] = ()  # parameters that are passed by name
     takes_object: bool = False  # its first argument is the object, which is no parameter here
-    blocks: tuple[tuple[int, int], ...] = ()  # bodies of loops and `try`: lines from `line` on
 
 
 class StoredOption(NamedTuple):
     """What a statement makes an attribute keep: an argument of the constructor, a constant, what
-    another object keeps by a name (``settings.flag``), or anything else. With ``made`` it is an
-    object, where the argument asks for one, and else None.
+    another object keeps by a name (``settings.flag``), or anything else.
     """
 
     parameter: str = ""
     const: object = None
     is_const: bool = False
-    made: bool = False
-    named: str = ""
 
 
 @dataclass(slots=True)
@@ -232,7 +225,6 @@ class ModuleFacts:
     capture_events: list[Event] = field(default_factory=list)
     loaders: list[Event] = field(default_factory=list)  # of data for training, not pinned
     loops: LoopHints = field(default_factory=lambda: NO_LOOPS)
-    rare_lines: list[tuple[int, int]] = field(default_factory=list)  # run every n steps only
     groups: dict[str, tuple[str, ...]] = field(
         default_factory=dict
     )  # tables of functions, by qualified name
@@ -243,7 +235,6 @@ class ModuleFacts:
     exported: tuple[str, ...] | None = None  # __all__, where it is written out
     patched: tuple[str, ...] = ()  # qualified names that the file assigns to from outside
     set_outside: frozenset[str] = frozenset()  # attributes of other objects that it sets
-    keywords: tuple[tuple[str, str, Value], ...] = ()  # that its calls pass, by what they call
     inner_imports: set[str] = field(default_factory=set)  # what its functions import
     beside: Beside = ()  # what the file's imports find in its folder, or in one around it
     traces_whole: bool = False  # some code may be exported, scripted, compiled as one graph

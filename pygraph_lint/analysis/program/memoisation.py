@@ -7,35 +7,10 @@ from collections.abc import Callable
 
 from pygraph_lint.analysis.control_flow.statement_graph import parameters
 from pygraph_lint.analysis.program.names import FunctionNode, Names
-from pygraph_lint.analysis.syntax.nodes import Body, last_part, receiver, walk
+from pygraph_lint.analysis.syntax.nodes import Body, last_part, receiver
 
 _OF_WEIGHTS = ("parameters", "named_parameters", "named_buffers", "state_dict")
 _CACHES = ("functools.lru_cache", "functools.cache")
-
-
-def may_cache(names: Names) -> bool:
-    """Whether a file imports anything that caches functions."""
-    return any(
-        (each or "").startswith("functools") for each in (*names.bindings.values(), names.star)
-    )
-
-
-def is_cached(node: FunctionNode, owner: ast.ClassDef | None, names: Names) -> bool:
-    """Whether a function is cached: by a decorator, or where its object is made, ``self.table =
-    lru_cache(9)(self.table)``.
-    """
-    if any(_caches(each, names) for each in node.decorator_list):
-        return True
-    own = f"self.{node.name}"
-    return owner is not None and any(
-        isinstance(each, ast.Assign)
-        and isinstance(each.value, ast.Call)
-        and _caches(each.value.func, names)
-        and [ast.unparse(item) for item in (*each.targets, *each.value.args)] == [own, own]
-        for method in owner.body
-        if getattr(method, "name", "") in ("__init__", "__post_init__")
-        for each in walk(method)
-    )
 
 
 def takes_only_modules(method: FunctionNode, body: Body, may_have: Callable[[str], bool]) -> bool:
@@ -58,10 +33,6 @@ def takes_only_modules(method: FunctionNode, body: Body, may_have: Callable[[str
         for node in body.nodes
         if node.__class__ is ast.Call and isinstance(each := receiver(node, _OF_WEIGHTS), ast.Name)
     )
-
-
-def _caches(node: ast.expr, names: Names) -> bool:
-    return names.resolve(node.func if isinstance(node, ast.Call) else node) in _CACHES
 
 
 def is_cached_without_parameters(node: FunctionNode, names: Names) -> bool:

@@ -10,11 +10,9 @@ from functools import cached_property
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.program import torch_version
 from pygraph_lint.analysis.program.annotations import alias_values, annotated
 from pygraph_lint.analysis.program.dependencies import DependencyTracker, tracked
 from pygraph_lint.analysis.program.facts import ClassFacts, ModuleFacts, Sinks
-from pygraph_lint.analysis.program.memoisation import may_cache
 from pygraph_lint.analysis.program.module_values import (
     fields_of_named_tuple,
     kind_of_constant,
@@ -97,11 +95,6 @@ class Module:
             found = self._parts[part] = part in self.text
         return found
 
-    @cached_property
-    def may_cache(self) -> bool:
-        """Whether the file imports anything that caches functions."""
-        return may_cache(self.names)
-
     def _collect(self, body: list[ast.stmt], prefix: str, owner: str) -> Iterator[Definition]:
         """Functions and methods at import level, classes noted on the way."""
         for node in module_statements(body):
@@ -163,10 +156,6 @@ class Module:
             self.module_values[name] = tensor_made_at_import(name)
         elif isinstance(value, ast.Constant):
             self.module_values[name] = kind_of_constant(value)
-        elif isinstance(value, ast.Compare):
-            const = torch_version.compared(self.names.resolve, value)
-            if const is not None:
-                self.module_values[name] = Value(v.NUMBER, const=const)
         elif isinstance(value, ast.Dict):
             found = self._functions_in(value)
             self.module_values[name] = v.MAPPING_VALUE
@@ -411,14 +400,6 @@ class Module:
             for facts in self.lineage(owner)
             for base in facts.bases
         )
-
-    @tracked
-    def layer_names(self, owner: str) -> frozenset[str]:
-        """Attributes of a class that hold layers of torch.nn which take one tensor."""
-        facts = self.facts.classes.get(owner)
-        if facts is None:
-            return frozenset()
-        return frozenset(name for name, value in facts.attributes.items() if value.flags & v.MODULE)
 
     # -- functions
 

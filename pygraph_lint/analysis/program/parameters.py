@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from pygraph_lint.analysis.control_flow.statement_graph import defaults as defaults_of
 from pygraph_lint.analysis.domain import ops
@@ -29,13 +28,6 @@ _KNOWN = (
 
 
 _ONLY_TENSORS_HAVE = ops.TENSOR_ONLY_ATTRIBUTES | ops.TENSOR_ONLY_METHODS
-# torch.<name> that takes a tensor first, and nothing else.
-_ONLY_OF_TENSORS = (
-    (ops.TENSOR_METHODS | ops.FACTORIES_LIKE | {"cdist", "searchsorted", "stft", "combinations"})
-    - ops.OF_NUMBERS
-    - ops.FACTORIES
-    - set(ops.NOT_TENSORS)
-)
 # Libraries whose objects hold no tensors: images, tables, crystals, molecules.
 _WITHOUT_TENSORS = ("PIL.", "pandas.", "pymatgen.", "ase.", "rdkit.")
 # How parameters are called that are no tensors, but say where or of what kind one is.
@@ -45,7 +37,6 @@ BY_AXES = "is indexed by several axes"
 _BINDING_NOTHING = frozenset(ast.expr.__subclasses__()) - {
     *(ast.Name, ast.NamedExpr, ast.Tuple, ast.List, ast.Starred),
 }
-_MADE_ON_HOST = frozenset(f"torch.{name}" for name in ops.FACTORIES | ops.FROM_DATA)
 _COMPREHENSIONS = frozenset((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
 _TELLING = frozenset((ast.Assign, ast.Attribute, ast.Call, ast.Subscript))
 
@@ -58,12 +49,8 @@ class Uses:
     those that may be several things.
     """
 
-    def __init__(
-        self, module: Module, function: FunctionNode, self_name: str, owner: str, body: Body
-    ) -> None:
+    def __init__(self, module: Module, function: FunctionNode, body: Body) -> None:
         self.module = module
-        self.self_name = self_name
-        self.layers = module.layer_names(owner)
         self.shows: dict[str, str] = {}
         self.suggests: dict[str, str] = {}
         self.against: set[str] = set()
@@ -153,13 +140,8 @@ class Uses:
             if taker in ops.OF_TWO_TENSORS:
                 self.shows.setdefault(name, f"`{name}` is passed to {taker}")
             return
-        if isinstance(callee, ast.Name):
-            if callee.id == "isinstance":
-                self.tested.add(name)
-            return
-        taker = _takes_a_tensor(self.module, callee, self.self_name, self.layers)
-        if taker:
-            self.shows.setdefault(name, f"`{name}` is passed to {taker}")
+        if isinstance(callee, ast.Name) and callee.id == "isinstance":
+            self.tested.add(name)
 
 
 def holds_of_arrays(evidence: str) -> bool:
@@ -198,22 +180,6 @@ def _by_axes(index: ast.expr) -> bool:
         or (isinstance(part, ast.Constant) and (part.value is None or part.value is Ellipsis))
         for part in index.elts
     )
-
-
-def _takes_a_tensor(
-    module: Module, callee: ast.expr, self_name: str, layers: frozenset[str]
-) -> str:
-    """What the callee is called, where its first argument has to be a tensor."""
-    if not isinstance(callee, ast.Attribute):
-        return ""
-    if isinstance(callee.value, ast.Name) and callee.value.id == self_name:
-        return f"the layer self.{callee.attr}" if callee.attr in layers else ""
-    name = module.names.resolve(callee) or ""
-    if name.startswith(ops.NAMESPACES_OF_TENSORS) or (
-        name == f"torch.{callee.attr}" and callee.attr in _ONLY_OF_TENSORS
-    ):
-        return name
-    return ""
 
 
 def _operand(node: ast.expr, names: set[str]) -> str:
@@ -300,7 +266,7 @@ def bind_parameters(
             either.append(argument.arg)
         env[argument.arg] = value
     if unknown:
-        uses = Uses(module, node, self_name, facts.owner, body)
+        uses = Uses(module, node, body)
         uses.read(set(unknown))
         _note_unexplained(facts, unknown, uses, defaults)
         for name in unknown:
@@ -344,16 +310,6 @@ def _housed(value: Value, need: Need) -> Value:
     return value._replace(item=_housed(value.item, need._replace(name=f"{need.name}|0")))
 
 
-def _host_tensors(module: Module, defaults: dict[str, ast.expr]) -> Iterator[tuple[str, Value]]:
-    """The defaults that are tensors made on the host: ``torch.tensor([0.0, 1.0])``."""
-    for name, node in defaults.items():
-        if not isinstance(node, ast.Call) or any(item.arg == "device" for item in node.keywords):
-            continue
-        made = module.names.resolve(node.func) or ""
-        if made in _MADE_ON_HOST:
-            yield name, v.tensor("its default is made on the host", device=v.ON_HOST)
-
-
 def _note_bound(
     module: Module, facts: FunctionFacts, env: dict[str, Value], defaults: dict[str, ast.expr]
 ) -> None:
@@ -367,7 +323,7 @@ def _note_bound(
         for value in env.values()
     )
     facts.takes_tensors = bool(facts.arrays) or any(map(_is_of_tensors, env.values()))
-    facts.defaults = (*literal_defaults(defaults), *_host_tensors(module, defaults))
+    facts.defaults = literal_defaults(defaults)
     facts.switched_on = tuple(
         name for name, default in defaults.items() if is_constant(default, True)
     )

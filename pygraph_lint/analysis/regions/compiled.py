@@ -6,8 +6,6 @@ import fnmatch
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
-from itertools import chain
 from typing import NamedTuple
 
 from pygraph_lint.analysis.domain import values as v
@@ -15,7 +13,7 @@ from pygraph_lint.analysis.domain.events import CONDITIONS
 from pygraph_lint.analysis.domain.region import Region, RegionKind
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interprocedural.call_graph import edges
-from pygraph_lint.analysis.interprocedural.calls_outside_regions import CALLING, CallsOutsideRegions
+from pygraph_lint.analysis.interprocedural.calls_outside_regions import CallsOutsideRegions
 from pygraph_lint.analysis.interprocedural.feasible_paths import CallPath
 from pygraph_lint.analysis.program.facts import (
     KEYWORDED,
@@ -28,7 +26,6 @@ from pygraph_lint.analysis.program.facts import (
 from pygraph_lint.analysis.program.parameters import holds_of_arrays
 from pygraph_lint.analysis.program.program import Program
 from pygraph_lint.analysis.regions.library_entry_points import LibraryEntryPoints
-from pygraph_lint.analysis.regions.occasional_functions import runs_once_in_models
 from pygraph_lint.analysis.syntax.nodes import short
 
 _SHOWN_STEPS = 8
@@ -40,9 +37,6 @@ _BESIDE_MODELS = frozenset(
         export exporter exporters onnx
     """.split()
 )
-
-# How far away from a module's forward code is believed to run in it, in calls.
-_MAX_DEPTH = 6
 
 
 class Reached:
@@ -233,54 +227,7 @@ class Reached:
         """Whether what is only believed to be compiled is not, or does not run on every call."""
         if facts.on_host:
             return True
-        once = not self.every and runs_once_in_models(facts)
-        return bool(step.parent) and (facts.uses_files or once)
-
-    def keep_near(self, most: int) -> None:
-        """Leave out what lies more than ``most`` away from the forward of a module that is only
-        believed to be compiled: programs mostly do not take so long paths. A call that leads to one
-        function counts as one, a call that may lead to several, or that names none, as two.
-        """
-        beside: dict[str, list[str]] = defaultdict(list)
-        for name, step in self._steps.items():
-            if step.how:
-                beside[step.parent].append(name)
-        parents: dict[str, str] = {}  # on the shortest path from a start
-        heap = [(0, name, "") for name in self._steps if self._is_start(name)]
-        heapify(heap)
-        while heap:
-            away, name, parent = heappop(heap)
-            if name in parents:
-                continue
-            parents[name] = parent
-            further = chain(((0, each) for each in beside[name]), self._lengths(name))
-            for length, each in further:
-                if away + length <= most and each in self._steps and each not in parents:
-                    heappush(heap, (away + length, each, name))
-        far = self._steps.keys() - parents.keys()
-        for name, parent in parents.items():
-            step = self._steps[name]
-            if parent and (not step.how or parent != step.parent):
-                self._steps[name] = _Step(parent, "", step.kind)
-            elif step.parent in far:
-                self._steps[name] = _Step("", f"{short(name)} ({_FORWARD})", step.kind)
-        for name in far:
-            del self._steps[name]
-        for target, names in self._callers.items() if far else ():
-            kept = [each for each in names if each in self._steps or each in self.passed]
-            self._callers[target] = kept
-
-    def _lengths(self, name: str) -> Iterator[tuple[int, str]]:
-        """How far away, and which, are the functions that a function calls."""
-        for call, found in self.calls_in(name):
-            length = 1 if call.how in CALLING and len(found) == 1 else 2
-            yield from ((length, each) for each in found)
-
-    def _is_start(self, name: str) -> bool:
-        """Whether a function is a module's forward, or in a region that is certain."""
-        step, facts = self._steps[name], self._program.functions[name]
-        forward = name.endswith(".forward") and self._program.is_module(facts.owner)
-        return forward or not step.parent or step.kind is not RegionKind.MODEL
+        return bool(step.parent) and facts.uses_files
 
     def still_holds(self, replaced: Iterable[tuple[ModuleFacts, ModuleFacts]]) -> bool:
         """Whether all that was reached still is, after the program took new facts of some files:
@@ -369,7 +316,7 @@ def _leads_to(facts: FunctionFacts) -> tuple[object, ...]:
     value = facts.returns
     given = (value.const, value.cls, value.kinds) if value is not None else ()
     out = facts.ends_region, facts.disabled, facts.only_itself, facts.kept_out, facts.wraps
-    return *out, runs_once_in_models(facts), facts.decorators, given
+    return *out, facts.decorators, given
 
 
 def _in_short(calls: Sequence[tuple[Call, Sequence[str]]]) -> list[tuple[object, ...]]:
@@ -428,7 +375,6 @@ def compiled_regions(
     for forward in (each for module in modules for each in _forwards(program, module)):
         reached.add(forward, _FORWARD, RegionKind.MODEL)
     if not asked.every:
-        reached.keep_near(_MAX_DEPTH)
         return reached
     for name in LibraryEntryPoints(program).of(
         modules, lambda name: reached.kind(name) is not None

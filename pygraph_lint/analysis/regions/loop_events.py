@@ -63,10 +63,8 @@ def _of_file(module: ModuleFacts, loops: LoopRegions) -> Iterator[tuple[Region, 
             continue
         for event in function.events:
             kind = _KINDS.get(event.kind)
-            line = event.span.line
-            rare = any(first < line <= last for first, last in module.rare_lines)
             doubtful = any(map(holds_of_arrays, event.evidence))
-            if kind is not None and not rare and not doubtful:
+            if kind is not None and not doubtful:
                 said = tuple(_of_result(line, event) for line in event.evidence)
                 yield region, event._replace(kind=kind, notes=(), evidence=said)
 

@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pygraph_lint.analysis.domain.region import Region, RegionKind
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.interprocedural.call_graph import methods_of_passed, targets
-from pygraph_lint.analysis.interprocedural.higher_order import FunctionArguments
+from pygraph_lint.analysis.interprocedural.call_graph import targets
 from pygraph_lint.analysis.program.facts import (
     ACTS,
     COLLATES,
     MAY_CALL_STEP,
     NO_BODIES,
     PER_BATCH,
-    UPDATES,
     Call,
     FileLoops,
     FunctionFacts,
@@ -28,7 +26,6 @@ from pygraph_lint.analysis.program.facts import (
 from pygraph_lint.analysis.program.program import Program
 from pygraph_lint.analysis.regions.compiled import DEFAULT_REGIONS, Reached, RegionOptions
 from pygraph_lint.analysis.regions.named_devices import NamedDevices
-from pygraph_lint.analysis.regions.occasional_functions import is_library_metric, runs_once_in_loops
 from pygraph_lint.analysis.regions.receiver_names import ReceiversByName, is_of_loss
 from pygraph_lint.analysis.syntax.nodes import short
 from pygraph_lint.analysis.syntax.spans import Span
@@ -42,8 +39,12 @@ _UNNAMED = frozenset(("forward", "__call__", "__init__", "__post_init__"))
 # Functions that run once or now and then, whatever they call.
 _ONCE = frozenset(("main", "__init__", "fit", "run"))
 
-_GIVE_ACTIONS = frozenset(("act", "get_action", "select_action", "predict_action"))
 _NOT_TRAINING = PER_BATCH | {MAY_CALL_STEP, ACTS}
+# Functions that set up, load, save or evaluate do not run on every step.
+_RUN_ONCE = re.compile(
+    r"(^|_)(lazy|initiali[sz]e|setup|set_up|connect|register_\w+|checkpoint)(_|$)"
+    r"|^_*(evaluate|eval|validate|validation|val)(_(?!args|input|action)|$)|^_*(load|save)_"
+)
 _EVALUATES = re.compile(r"eval|test|play|render|demo|record|visual|valid|enjoy|warm")
 
 BodiesOf = Callable[[ModuleFacts], FileLoops]
@@ -79,7 +80,6 @@ class LoopRegions:
         self._devices = NamedDevices(program)
         self._every = asked.every
         self._of_models: dict[str, tuple[str, ...]] = {}  # what models run, where steps call them
-        self._passed = FunctionArguments(program)
         self._receivers = ReceiversByName(program)
         self._resolved: dict[str, dict[Span, list[Call]]] = {}
         modules = [each for each in program.modules.values() if not each.is_test]
@@ -189,10 +189,8 @@ class LoopRegions:
         return any(not steps.isdisjoint(self._reached(function, call)) for call in calls)
 
     def _starts_in(self, modules: Iterable[ModuleFacts]) -> list[LoopBody]:
-        words = {word for name in self._steps for word in _words(name)} | {
-            "step"
-        }  # of an environment
-        words |= {mark + name for name in self._passed.names(self._steps) for mark in ("", "_")}
+        words = {"step"}  # of an environment
+        words.update(word for name in self._steps for word in _words(name))
         unnamed = not words.isdisjoint(_UNNAMED)
         found: list[LoopBody] = []
         for module in modules:
@@ -208,8 +206,6 @@ class LoopRegions:
         """Whether a loop or function is run on every step of a training loop."""
         if self._is_compiled(body.function):
             return False
-        if body.why == UPDATES:
-            return not is_library_metric(self._program, body.function)
         if body.why not in (MAY_CALL_STEP, ACTS):
             return True
         if body.why == MAY_CALL_STEP and _of_evaluation(body.function):
@@ -258,14 +254,6 @@ class LoopRegions:
             front = {target for call in calls for target in targets(self._program, call)} - seen
             seen |= front
         return not seen.isdisjoint(self._trains)
-
-    def _overrides(self, function: str) -> Iterator[str]:
-        """What subclasses have in place of a method."""
-        facts = self._program.functions.get(function)
-        for each in self._program.subclasses.get(facts.owner, ()) if facts is not None else ():
-            override = self._program.classes[each].methods.get(function.rpartition(".")[2])
-            if override is not None:
-                yield override
 
     def of_start(self, body: LoopBody) -> Region | None:
         """The region that a loop, or a function run on every step, is."""
@@ -354,12 +342,12 @@ class LoopRegions:
         while queue:
             name, path = queue.popleft()
             known = name in self._paths or len(path) > _MAX_CALLS
-            if known or self._is_compiled(name) or self._is_memoised(name):
+            if known or self._is_compiled(name):
                 continue
             if name.endswith(".forward") and not is_of_loss(name):
                 self._of_models.setdefault(name, path)  # most of it is reported as a model's code
                 continue
-            if runs_once_in_loops(name) and not self._is_of_policy(name):
+            if _RUN_ONCE.search(name.rpartition(".")[2]) is not None:
                 continue
             if name in self._passes:  # its loop is the step, and what is beside that runs once
                 continue
@@ -371,11 +359,6 @@ class LoopRegions:
                 queue += self._called(helper, path)
             elif name in self._program.functions:
                 queue += self._call_of(name, self._program.functions[name].calls, path)
-
-    def _is_memoised(self, name: str) -> bool:
-        """Whether a function is cached, and gets what may be the same on each step."""
-        facts = self._program.functions.get(name)
-        return facts is not None and facts.memoised and not facts.tensors
 
     def _follow_models(self) -> None:
         """Follow the calls of models that steps call."""
@@ -415,33 +398,20 @@ class LoopRegions:
         the file know of the object comes before its method's name.
         """
         if call.how == "given":
-            given = self._passed.functions(call.target, call.name)
-            return given or self._of_attribute(call)
+            return self._of_attribute(call)
         found = () if call.how in ("resolved", "receiver") else targets(self._program, call)
         guessed = call.how in ("by name", "unique")
         if found and not guessed:
             return found
-        if guessed:
-            passed = self._of_passed(function, call)
-            if passed:
-                return passed
         known = self._known_calls(function).get(call.span, ())
         certain = [target for each in known for target in targets(self._program, each)]
         if certain:
             return certain
         if call.how in ("method", "object"):
-            return self._passed.held(call.target, call.name) or self._of_attribute(call)
+            return self._of_attribute(call)
         if guessed and found and self._alike(found):
             return found
         return self._receivers.methods(call) if call.how in _OF_OBJECTS else ()
-
-    def _of_passed(self, function: str, call: Call) -> Sequence[str]:
-        """What a method of an attribute may be that keeps what the constructor was passed."""
-        facts = self._program.functions.get(function)
-        if facts is None or not facts.owner:
-            return ()
-        attribute = call.target.rpartition(".")[2]
-        return methods_of_passed(self._program, f"{facts.owner}.{attribute}", call.name)
 
     def _of_attribute(self, call: Call) -> Sequence[str]:
         """What calling an attribute of an unknown class may reach, by its name."""
@@ -466,14 +436,6 @@ class LoopRegions:
         known = [facts for facts in found if facts is not None]
         models = all(facts.owner and self._program.is_module(facts.owner) for facts in known)
         return len({len(each.parameters) if models else each.parameters for each in known}) == 1
-
-    def _is_of_policy(self, function: str) -> bool:
-        """Whether a method evaluates actions: of a class that gives them, too."""
-        owner = (
-            self._program.functions[function].owner if function in self._program.functions else ""
-        )
-        facts = self._program.classes.get(owner)
-        return facts is not None and not _GIVE_ACTIONS.isdisjoint(facts.methods)
 
 
 def _of_evaluation(function: str) -> bool:

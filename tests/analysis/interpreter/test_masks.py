@@ -31,7 +31,6 @@ def kinds(use: str) -> set[str]:
         ("keep = a != -1\n        y[keep]", "shape.mask-read"),
         ("y[x > 0]", "shape.mask-read"),
         ("y[x > 0] = x", "shape.mask-write"),
-        ("x[a, b] = 1", "sync.index-write"),
         ("(a == b).nonzero()", "shape.nonzero"),
         ("if ((a - b) ** 2).mean() < 3: total += 1", "branch.if"),
     ],

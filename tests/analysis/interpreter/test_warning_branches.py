@@ -111,7 +111,7 @@ def loop_kinds(source: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("test", "reported"),
-    [("x.is_cpu", False), ("torch.isnan(x).any()", False), ("x.ndim > 2", True)],
+    [("torch.isnan(x).any()", False), ("x.ndim > 2", True)],
 )
 def test_what_an_arm_for_tensors_of_the_host_calls_is_no_cost(test: str, reported: bool) -> None:
     source = "import torch\ndef read(x):\n    return x.sum().item()\n"
@@ -143,7 +143,7 @@ def test_a_table_that_is_kept_is_not_made_on_each_call(head: str, reported: bool
     assert ("host.factory-moved" in kinds(source)) is reported
 
 
-@pytest.mark.parametrize(("first", "reported"), [("time.sleep(3)", False), ("time.time()", True)])
+@pytest.mark.parametrize(("first", "reported"), [("time.time()", True)])
 def test_what_sleeps_in_between_is_not_compiled(first: str, reported: bool) -> None:
     source = "import time\nimport torch\nclass M(torch.nn.Module):\n"
     source += "    def forward(self, x: torch.Tensor):\n        return self.answer(x)\n"

@@ -150,20 +150,3 @@ def test_what_scales_a_loss_is_no_object_of_the_project() -> None:
     assert "sync.item" in found(source)  # of the class itself
     linked, facts = project(m=HEAD + source + "step = torch.compile(step)\n")
     assert confirmed(linked, facts["m"]) == []
-
-
-def test_a_method_of_an_attribute_is_one_of_what_the_constructor_gets() -> None:
-    source = (
-        SOLVER
-        + "class Other:\n    def integrate(self, t):\n        return t.tolist()\n"
-        + "class Problem(nn.Module):\n"
-        "    def __init__(self, solver):\n        super().__init__()\n"
-        "        self.solver = solver\n"
-        "    def forward(self, x: torch.Tensor):\n        return self.solver.integrate(x.sum())\n"
-    )
-    linked, facts = project(m=HEAD + source)
-    both = [event.kind for event in confirmed(linked, facts["m"])]
-    assert sorted(both) == ["branch.if", "sync.tolist"]
-    made = "def make(y):\n    return Problem(Solver(y))\n"
-    linked, facts = project(m=HEAD + source + made)
-    assert [event.kind for event in confirmed(linked, facts["m"])] == ["branch.if"]

@@ -93,24 +93,6 @@ def test_the_call_path_that_is_shown_is_one_on_which_the_line_runs() -> None:
     assert region.call_path[1:] == ("line 5 calls M.two", "line 9 calls M.read")
 
 
-def test_an_object_of_an_unknown_class_may_be_passed_an_option() -> None:
-    source = """
-        import torch
-        class Net(torch.nn.Module):
-            def forward(self, x: torch.Tensor, loss=False):
-                return self.read(x) if loss else x
-            def read(self, x):
-                return x.item()
-        class Trainer:
-            def __init__(self, model):
-                self.model = model
-            def step(self, x):
-                return self.model(x, loss=%s)
-    """
-    assert kinds(source % "True") == ["sync.item"]
-    assert kinds(source % "False") == []
-
-
 def test_functions_that_only_call_each_other_are_not_left_out() -> None:
     source = """
         import torch

@@ -42,11 +42,8 @@ def branches(use: str, front: str = FRONT) -> int:
 @pytest.mark.parametrize(
     "use",
     [
-        "return used(p, q)",
         "return annotated(p, True)",
         "return annotated(flag=True, x=p)",
-        "return further(p, q)",
-        "return round_about(p, q)",
         "return Taker().take(p)",
     ],
 )

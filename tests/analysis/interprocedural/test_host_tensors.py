@@ -138,16 +138,9 @@ class M(nn.Module):
 @pytest.mark.parametrize(
     ("default", "call", "found"),
     [
-        ("torch.tensor([0.0, 1.0])", "", ["times.to(x.device)"]),
-        ("torch.linspace(0, 1, 5)", "", ["times.to(x.device)"]),
         ("torch.linspace(0, 1, 5, device='cuda')", "", []),
         ("None", "", []),
         ("torch.tensor([0.0, 1.0])", "def g(x: torch.Tensor):\n    return _f(x, x)\n", []),
-        (
-            "torch.tensor([0.0, 1.0])",
-            "def g(x: torch.Tensor):\n    return _f(x)\n",
-            ["times.to(x.device)"],
-        ),
         (
             "None",
             "def g(x: torch.Tensor):\n    return _f(x, torch.ones(3))\n",

@@ -88,7 +88,6 @@ def test_what_only_an_option_leads_to_that_nothing_sets_is_not_reported(
         ("def make(x): return Block(3, len(x) > 3)", True),
         ("def make(config): return Block(**config)", False),
         ("def make(values): return Block(*values)", True),
-        ("def make(**kw): return Block(3, **kw)", False),
         ("def make(**kw): return Block(3, **kw)\ndef use(): return make(flag=True)", True),
         ("def make(): return partial(Block, flag=True)", True),
         ("class Own(Block):\n    def __init__(self): super().__init__(3, flag=True)", True),
@@ -114,25 +113,6 @@ def test_what_tests_choose_is_not_usual() -> None:
     assert not confirmed(linked, facts["m"])
     linked, facts = project(m=WITH, tools=test)
     assert confirmed(linked, facts["m"])
-
-
-@pytest.mark.parametrize(
-    ("made", "test"),
-    [
-        ("self.held = None\n        if path is not None: self.held = dict(path)", "self.held"),
-        ("self.held = dict(path) if path is not None else None", "self.held is not None"),
-        ("self.held = None if path is None else dict(path)", "self.held is not None"),
-    ],
-)
-def test_an_object_that_an_option_asks_for(made: str, test: str) -> None:
-    source = HEAD + (
-        "class M(nn.Module):\n    def __init__(self, path=None):\n"
-        f"        super().__init__()\n        {made}\n"
-        "    def forward(self, x: torch.Tensor):\n"
-        f"        if {test}: x.tolist()\n        return x\n"
-    )
-    assert kinds(source) == []
-    assert kinds(source + "def make(): return M('a')\n") == ["sync.tolist"]
 
 
 @pytest.mark.parametrize("name", ["device", "use_cuda", "accelerator", "is_distributed"])
@@ -254,33 +234,6 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize(
-    ("keeps", "test"),
-    [
-        ("self.on = settings.flag", "self.on"),
-        ("self.settings = settings", "self.settings.flag"),
-        ("self.on = settings['flag']", "self.on"),
-    ],
-)
-def test_settings_that_are_off_and_that_nothing_sets(settings: str, keeps: str, test: str) -> None:
-    source = HEAD + "from dataclasses import dataclass, field\n" + settings
-    source += "class M(nn.Module):\n    def __init__(self, settings):\n        super().__init__()\n"
-    source += f"        {keeps}\n    def forward(self, x: torch.Tensor):\n"
-    source += f"        if {test}: x.tolist()\n        return x\n"
-    assert kinds(source) == []
-    linked, facts = project(RegionOptions(every=True), m=source)
-    assert [each.kind for each in confirmed(linked, facts["m"])] == ["sync.tolist"]
-    for said in (
-        "def make(): return Settings(flag=True)",
-        "def on(settings): settings.flag = True",
-    ):
-        assert kinds(source + said + "\n") == ["sync.tolist"]
-    assert kinds(source.replace("False", "True")) == ["sync.tolist"]
-    needed = "@dataclass\nclass Other:\n    flag: bool\n"
-    assert kinds(source + needed) == ["sync.tolist"]
-
-
 SETTINGS = """
 import torch
 from dataclasses import dataclass
@@ -300,27 +253,6 @@ class Net(torch.nn.Module):
     def loss(self, x):
         return x.sum().item()
 """
-
-
-@pytest.mark.parametrize(
-    ("statement", "reported"),
-    [
-        ("label = inputs.label", True),
-        ("if inputs.label is not None: x = self.loss(x)", False),
-        ("if exists(inputs.label): x = self.loss(x)", False),
-        ("if not exists(inputs.label): x = self.loss(x)", True),
-        ("given = inputs.label\n        if exists(given): x = self.loss(x)", False),
-        ("given = inputs.label\n        if given is not None: x = self.loss(x)", False),
-        ("given = inputs.label\n        given = x\n        if exists(given): self.loss(x)", True),
-    ],
-)
-def test_a_helper_of_another_file_that_asks_for_none(statement: str, reported: bool) -> None:
-    body = statement + ("; x = self.loss(x)" if statement.startswith("label") else "")
-    files = {"m": "def exists(x):\n    return x is not None\n", "net": SETTINGS.format(body)}
-    linked, facts = project(**files)
-    assert bool(confirmed(linked, facts["net"])) is reported
-    assert confirmed(linked, facts["net"]) or not reported
-    assert confirmed(*_every(files))
 
 
 def _every(files: dict[str, str]) -> tuple[Project, ModuleFacts]:

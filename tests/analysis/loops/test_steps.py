@@ -286,7 +286,6 @@ def test_numbers_of_numpy_are_on_the_host() -> None:
 @pytest.mark.parametrize(
     ("test", "setter", "runs"),
     [
-        ("not hasattr(self, 'words')", "find", False),
         ("hasattr(self, 'words')", "find", True),
         ("not hasattr(self, 'words')", "__init__", True),
         ("not hasattr(self, 'other')", "find", True),

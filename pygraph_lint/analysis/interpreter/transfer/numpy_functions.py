@@ -84,19 +84,10 @@ def call_numpy(state: State, name: str, site: CallSite) -> Value:
 
 
 def _no_array(state: State, value: Value) -> Value:
-    """A tensor that NumPy gets; in a helper that uses it like any array, only if a call passes it a
-    tensor.
-    """
+    """A tensor that NumPy gets; what a helper uses like any array is taken for one."""
     if value.needs or state.function.name.endswith(".forward") or not holds_of_arrays(value.why):
         return value
-    device_of = value.device_of
-    own = device_of is not None and (device_of.kind, device_of.owner) == (
-        "param",
-        state.function.name,
-    )
-    return value._replace(
-        needs=(device_of._replace(kind="passed") if device_of and own else NEVER,)
-    )
+    return value._replace(needs=(NEVER,))
 
 
 def _several(name: str, node: ast.Call, made: Value) -> Value:

@@ -161,7 +161,6 @@ def _tensors(receiver: Value | None, site: CallSite) -> list[Value]:
 def _operand(state: State, value: Value, spelled: str) -> Value | None:
     """The first argument of a function that takes a tensor there: so it is one."""
     if value.is_tensor:
-        state.note_shown(value)
         return value._replace(needs=())
     if value.kinds != v.UNKNOWN:
         return None
