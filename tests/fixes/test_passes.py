@@ -115,19 +115,50 @@ USER = """
         def _scale(self, x: torch.Tensor) -> float:
             return self.measure(x)[0] + 1.0
     """
+SETTINGS = """
+    class Settings:
+        def __init__(self, rate: float = 0.0) -> None:
+            self.rate = rate
+    """
+LAYERS = """
+    import torch
+    from settings import Settings
+    from torch import nn
 
 
-def _fixed(folder: Path, files: dict[str, str]) -> loop.Fixed:
+    class Model(nn.Module):
+        def __init__(self, settings: Settings) -> None:
+            super().__init__()
+            self.rate = settings.rate
+            self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for layer in self.layers:
+                drawn = torch.rand([])
+                if drawn < self.rate:
+                    continue
+                x = layer(x)
+            return x
+    """
+
+
+def _fixed(folder: Path, files: dict[str, str], unsafe: bool = True, **more: Any) -> loop.Fixed:
     for name, text in files.items():
         (folder / f"{name}.py").write_text(textwrap.dedent(text))
-    runner = Runner(load(), {"regions": "all"}, isolated=True)
-    return loop.fix_files(runner, runner.collect([str(folder)]), True)
+    runner = Runner(load(), {"regions": "all", **more}, isolated=True)
+    return loop.fix_files(runner, runner.collect([str(folder)]), unsafe)
 
 
 def test_each_pass_says_which_files_it_tried(tmp_path: Path) -> None:
     fixed = _fixed(tmp_path, {"inner": INNER, "outer": OUTER})
     assert {path.stem for path in fixed.passes[0]} == {"inner", "outer"}
     assert set(fixed.after) <= {path for paths in fixed.passes for path in paths}
+
+
+def test_a_fix_may_rest_on_what_a_class_of_settings_says(tmp_path: Path) -> None:
+    fixed = _fixed(tmp_path, {"settings": SETTINGS, "layers": LAYERS}, False, assume_closed=True)
+    (text,) = fixed.after.values()
+    assert b"if self.rate > 0 and drawn < self.rate:" in text
 
 
 def test_a_chain_of_fixes_in_one_file_takes_one_pass(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from pygraph_lint.analysis.syntax.literal_tests import (
     comparison,
 )
 from pygraph_lint.analysis.syntax.nodes import (
+    compared,
     is_zero,
     source_of,
     span_of,
@@ -67,6 +68,7 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
 def truth_of_all(state: State, node: ast.BoolOp, kind: str) -> bool | None:
     """``and`` / ``or`` as a condition: later operands run only where earlier ones allow it."""
     conjunction = isinstance(node.op, ast.And)
+    settle_comparisons(state, node)
     saved_guards = state.guards
     saved: list[tuple[str, Value | None]] = []
     result: bool | None = conjunction
@@ -88,6 +90,25 @@ def truth_of_all(state: State, node: ast.BoolOp, kind: str) -> bool | None:
     state.guards = saved_guards
     state.restore(saved)
     return result
+
+
+def settle_comparisons(state: State, node: ast.BoolOp) -> None:
+    """Remember comparisons that only happen where a probability is not zero.
+
+    In ``p > 0 and draw < p`` the usual probability of zero decides while tracing.
+    """
+    if not isinstance(node.op, ast.And):
+        return
+    asked: set[str] = set()
+    for operand in node.values:
+        parts = compared(operand)
+        if parts is None or not isinstance(operand, ast.Compare):
+            continue
+        left, operator, right = parts
+        if is_zero(right) and isinstance(operator, ast.Gt):
+            asked.add(ast.unparse(left))
+        elif asked and asked & {ast.unparse(left), ast.unparse(right)}:
+            state.settled.add(operand)
 
 
 def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:

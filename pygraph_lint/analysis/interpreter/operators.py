@@ -15,6 +15,7 @@ from pygraph_lint.analysis.interpreter.conditions import (
     guarded,
     narrow,
     only_if,
+    settle_comparisons,
     truth,
 )
 from pygraph_lint.analysis.interpreter.host_tensors import OTHER_DEVICES, note_met
@@ -159,6 +160,8 @@ def eval_compare(state: State, node: ast.Compare) -> Value:
         result = compare(state, operator, left_node, left, right_node, right)
         left, left_node = right, right_node
     assert result is not None
+    if result.flags & v.RANDOM and node in state.settled:
+        return v.NUMBER_VALUE
     return result
 
 
@@ -267,6 +270,7 @@ def eval_boolean(state: State, node: ast.BoolOp) -> Value:
     saved_guards = state.guards
     saved: list[tuple[str, Value | None]] = []
     conjunction = isinstance(node.op, ast.And)
+    settle_comparisons(state, node)
     last = len(node.values) - 1
     for index, operand in enumerate(node.values):
         if index == last:

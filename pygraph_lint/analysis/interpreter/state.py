@@ -138,6 +138,7 @@ class State:
         self.odd = 0  # arms that only run where numbers have gone wrong
         self.last_stores: dict[str, int] = {}  # attributes, and the line of their last store
         self.whole: ast.expr | None = None  # the test of the if statement that is being evaluated
+        self.settled: set[ast.Compare] = set()  # of draws, where a probability is not zero
         self.unchanged: frozenset[str] = frozenset()  # parameters that are never bound again
         self.passed: Environment = {}  # what the parameters hold at the start
         self.body = Body(())
