@@ -405,8 +405,7 @@ def _accuracy() -> Claims:
         page,
         f"each step in {loops['loops']} training loops, and {clean['loops']} of them have nothing",
     )
-    assert clean["silent"] == clean["loops"]
-    yield page, f"All {clean['silent']} loops without a mark get no finding"
+    yield page, f"{clean['silent']} of the {clean['loops']} loops without a mark get no finding"
     said = load("judged_messages.json")["totals"]
     first, second, third = said["advice_fits_by_reader"]
     yield page, f"prints for {said['messages']} lines"
