@@ -220,9 +220,10 @@ class GraphCall:
     def __call__(self, args: list[Any], watched: bool = True) -> Any:
         """Run it; `args` is emptied. `watched` False: without the watcher, which calls this."""
         info = self._info
-        if watched and info.watcher is not None:
-            return info.watcher.call(self.region, self, args)
-        if info.bypassed and self._partition is None:
+        watcher, bypassed = info.watcher, info.bypassed  # read once: other threads change them
+        if watched and watcher is not None:
+            return watcher.call(self.region, self, args)
+        if bypassed and self._partition is None:
             info.unserved += 1
             return self._call(args)
         given = [*self._pick(args)]
@@ -230,7 +231,7 @@ class GraphCall:
         if self._align is not None:
             for i in self._aligned:
                 given[i] = self._align(given[i])
-        if info.bypassed:
+        if bypassed:
             info.unserved += 1
             return self._partition(given)
         return self.region(given) if watched else self.region(given, False)

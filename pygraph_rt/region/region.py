@@ -76,8 +76,9 @@ class Partition:
         """Run the partition; `args` is emptied, as generated code does. `watched` False: without
         the watcher, which calls this.
         """
-        if watched and self.region.watcher is not None:
-            return self.region.watcher.call(self, self, args)
+        watcher = self.region.watcher  # read once: other threads change it
+        if watched and watcher is not None:
+            return watcher.call(self, self, args)
         replay = self._serving.current
         if replay is not None:
             if self._serving.integers_of is not None:

@@ -372,6 +372,38 @@ def test_a_runner_that_returns_results_as_they_are_is_left_out_where_no_graph_is
         assert (results, taken.pop()) == expected
 
 
+class ChangedInBetween(Region):
+    """What another thread does between two reads: the watcher goes, and compiled code is chosen."""
+
+    @property
+    def watcher(self) -> Any:
+        self.reads = getattr(self, "reads", 0) + 1
+        return (
+            SimpleNamespace(call=lambda _, run, args: run(args, False)) if self.reads == 1 else None
+        )
+
+    @watcher.setter
+    def watcher(self, value: Any) -> None:
+        pass
+
+    @property
+    def bypassed(self) -> bool:
+        self.looks = getattr(self, "looks", 0) + 1
+        return self.looks > 2
+
+    @bypassed.setter
+    def bypassed(self, value: bool) -> None:
+        pass
+
+
+def test_a_call_goes_one_way_while_another_thread_decides() -> None:
+    body = STRAIGHT.replace("(buf0, buf1, )", "(buf0, )")
+    found = read_runner(runner(body, lambda args: (1, 2)).call, 2, 2)
+    assert found is not None and not found.returns_all(2)
+    graph = GraphCall(lambda args, watched=True: len(args), ChangedInBetween(""), found, len)
+    assert [graph([1, 2]) for _ in range(2)] == [2, 2]
+
+
 def test_a_region_that_is_decided_is_not_asked_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inductor's own call runs, and is counted, for as long as no graph is wanted."""
     gpu = SoftwareGpu()

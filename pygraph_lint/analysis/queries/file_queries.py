@@ -405,11 +405,6 @@ class FileQueries:
             outer = each
         return getattr(outer, "name", "") in self.view.private
 
-    def has_no_subclass(self, node: ast.ClassDef) -> bool:
-        """Whether no class of the project can derive from a class of this file."""
-        qualified = f"{self.view.module}.{node.name}"
-        return qualified not in self.view.subclassed and self.is_private(node)
-
 
 _BUILTINS = frozenset(dir(__import__("builtins")))
 # Elementwise: the result has the shape of the first operand, alone or with a number.
