@@ -2,16 +2,18 @@
 `python -m benchmarks.first_calls`.
 
 Each time is of a fresh process. Cold: with empty caches of Inductor; warm: with those that the cold
-process of the same mode has left. A row holds medians of three rounds, or of $PYGRAPH_ROUNDS, and
-each mode's times as parts of default mode's. Options as in `benchmarks.rows`.
+process of the same mode has left, the modes in turn. A row holds medians of three rounds, or of
+$PYGRAPH_ROUNDS, in each of which one process is cold and one (or $PYGRAPH_WARM) warm, and each
+mode's times as parts of default mode's. Options as in `benchmarks.rows`.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
-import tempfile
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import rows
@@ -20,17 +22,19 @@ from benchmarks.first_calls.models import MODELS
 from benchmarks.runtime.__main__ import run
 
 _MODULE = "benchmarks.first_calls.measure"
-# How often each process is run: an odd number.
+# Cold processes of each mode, and warm ones after each of them: odd numbers.
 ROUNDS = int(os.environ.get("PYGRAPH_ROUNDS", "3"))
+WARM = int(os.environ.get("PYGRAPH_WARM", "1"))
 
 
 def measure(name: str, extra: list[str], cache: str, seconds: int) -> rows.Row:
     """All modes of one model, in turn; the first error ends the row."""
     found: dict[str, dict[str, list[Any]]] = {m: {"cold": [], "warm": []} for m in MODES}
     for _ in range(ROUNDS):
-        for mode in MODES:
-            with tempfile.TemporaryDirectory(dir=cache) as folder:
-                for state in ("cold", "warm"):
+        with ExitStack() as stack:
+            folders = {m: stack.enter_context(TemporaryDirectory(dir=cache)) for m in MODES}
+            for state in ("cold", *["warm"] * WARM):
+                for mode, folder in folders.items():
                     row = run([name, "--mode", mode, *extra], folder, seconds, _MODULE)
                     if "error" in row:
                         row["error"] = rows.without_paths(str(row["error"]))
