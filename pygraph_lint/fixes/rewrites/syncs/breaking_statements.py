@@ -31,7 +31,7 @@ _TIED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
 
 
-class GatheredStatements(Rewrite):
+class BreakingStatements(Rewrite):
     """Rules of what ends the graph, in one of several statements that do, or in the turns of a
     comprehension.
     """
@@ -80,7 +80,7 @@ def _moved(
     for each that does whether it does so in the turns of a comprehension. At least one does so in
     every call.
     """
-    places = breaking_places(site, function, GatheredStatements.codes)
+    places = breaking_places(site, function, BreakingStatements.codes)
     breaking = {path[-1] for path in places}
     found: list[ast.stmt] = []
     for each in site.block(statement):
