@@ -235,3 +235,17 @@ def test_branches_that_a_call_may_pass_by_stay() -> None:
 """
     fix, _ = _offer(_model(arms))
     assert fix is None or fix.rewrite != "breaking_statements" or fix.applicability == "declined"
+
+
+@pytest.mark.parametrize("later", ["seen += 1", "del seen", "seen = seen + 1"])
+def test_what_is_only_changed_afterwards_is_handed_back(later: str) -> None:
+    reads = f"""
+        low = «x.min().item()»
+        seen = low + 1
+        high = «x.max().item()»
+        {later}
+        x = x * low * high
+"""
+    fix, _ = _offer(_model(reads))
+    assert fix is not None and fix.rewrite == "breaking_statements"
+    assert any("return low, seen, high" in edit.content for edit in fix.edits)
