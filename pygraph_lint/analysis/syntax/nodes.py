@@ -168,7 +168,7 @@ def span_to(start: ast.AST, end: ast.AST) -> Span:
 
 
 def names_read(nodes: Iterable[ast.AST]) -> Iterator[ast.Name]:
-    """The names among ``nodes`` that must have a value: ``x += 1`` and ``del x`` read ``x``, too."""
+    """The names among ``nodes`` that have to have a value: ``x += 1`` and ``del x`` read ``x``."""
     for node in nodes:
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
             yield node
