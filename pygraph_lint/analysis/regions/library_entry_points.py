@@ -47,7 +47,7 @@ class LibraryEntryPoints:
         trains = (
             any(parameter.endswith(_OF_TRAINING) for parameter in function.parameters)
             or (bool(function.owner) and self._program.drives_training(function.owner))
-            or any(event.subject == ".backward" for event in function.events)
+            or function.trains
         )
         return (
             (inside or _may_be_named(name))

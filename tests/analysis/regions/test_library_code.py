@@ -194,7 +194,12 @@ def test_what_an_object_is_made_with_as_its_methods_use_it(use: str, expected: l
 
 
 @pytest.mark.parametrize(
-    ("last", "expected"), [("return loss", ["sync.item"]), ("loss.backward()", [])]
+    ("last", "expected"),
+    [
+        ("loss.backward()", ["sync.item", "method"]),  # a step of a solver, say
+        ("model.zero_grad()", ["sync.item"]),
+        ("model.zero_grad(); loss.backward()", []),
+    ],
 )
 def test_a_function_that_trains_is_not_compiled(last: str, expected: list[str]) -> None:
     source = f"""
