@@ -244,3 +244,32 @@ def test_a_line_length_that_few_lines_do_not_keep() -> None:
     assert Source(code).width == 88
     text = "def f():\n    '''\n" + ("    " + "a word " * 16 + "\n") * 9 + "    '''\n"
     assert Source(code + text).width == 88
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("elif one_question and more(here):", ["elif (", "    one_question and more(here)", "):"]),
+        (
+            "elif not torch.compiler.is_compiling() and self.debug and bad(x):",
+            [
+                "elif (",
+                "    not torch.compiler.is_compiling()",
+                "    and self.debug",
+                "    and bad(x)",
+                "):",
+            ],
+        ),
+        (
+            "while not_very_long and (this or the_other):",
+            ["while (", "    not_very_long", "    and (this or the_other)", "):"],
+        ),
+        (
+            "if first and second or third(x, y, z, zz):",
+            ["if (", "    first and second", "    or third(x, y, z, zz)", "):"],
+        ),
+    ],
+)
+def test_long_conditions_break_at_their_operators(line: str, lines: list[str]) -> None:
+    width = 31 if len(lines) == 3 else 40
+    assert wrap(line, width) == lines
