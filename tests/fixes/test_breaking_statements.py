@@ -249,3 +249,13 @@ def test_what_is_only_changed_afterwards_is_handed_back(later: str) -> None:
     fix, _ = _offer(_model(reads))
     assert fix is not None and fix.rewrite == "breaking_statements"
     assert any("return low, seen, high" in edit.content for edit in fix.edits)
+
+
+def test_a_function_that_only_writes_is_named_by_what_it_writes_to() -> None:
+    writes = """
+        rows[0] = «x.max().item()»
+        rows[1] = «x.min().item()» * self.scale
+"""
+    fix, _ = _offer(_model(writes))
+    assert fix is not None and fix.rewrite == "breaking_statements"
+    assert any("def _write_rows(self, rows, x):" in edit.content for edit in fix.edits)
