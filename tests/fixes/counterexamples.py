@@ -316,7 +316,7 @@ CASES = [
     ),
     Case(  # it raises where the branch is not taken
         "tensor_branch",
-        "calm",
+        "computable",
         "PG301",
         lines("y = x * 1", f"if {_TEST}:", "    y = x[3:].view(4)", "return y"),
         lambda: (-torch.ones(3),),

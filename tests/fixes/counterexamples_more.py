@@ -26,10 +26,10 @@ CASES = [
         ),
     ),
     Case("guard_check", "only-checks", "PG402", lines("return check(«x[x > 0]»)")),
-    # gathered_statements
+    # breaking_statements
     *(
         Case(
-            "site" if name == "compiled" else "gathered_statements",
+            "site" if name == "compiled" else "breaking_statements",
             name,
             "PG201",
             lines(*before, "a = «x.sum().item()»", *rest, head="x: torch.Tensor, n"),

@@ -237,3 +237,39 @@ def test_what_is_said_must_have_no_effect(said: str) -> None:
 def test_the_line_length_that_a_file_keeps(longest: int, lines: int, limit: int) -> None:
     code = ("y = " + "1" * (longest - 4) + "\n") * lines
     assert Source(f"x = 1\n{code}# {'a long comment ' * 12}\n").width == limit
+
+
+def test_a_line_length_that_few_lines_do_not_keep() -> None:
+    code = ("y = " + "1" * 80 + "\n") * 40 + "y = " + "1" * 92 + "\n"
+    assert Source(code).width == 88
+    text = "def f():\n    '''\n" + ("    " + "a word " * 16 + "\n") * 9 + "    '''\n"
+    assert Source(code + text).width == 88
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("elif one_question and more(here):", ["elif (", "    one_question and more(here)", "):"]),
+        (
+            "elif not torch.compiler.is_compiling() and self.debug and bad(x):",
+            [
+                "elif (",
+                "    not torch.compiler.is_compiling()",
+                "    and self.debug",
+                "    and bad(x)",
+                "):",
+            ],
+        ),
+        (
+            "while not_very_long and (this or the_other):",
+            ["while (", "    not_very_long", "    and (this or the_other)", "):"],
+        ),
+        (
+            "if first and second or third(x, y, z, zz):",
+            ["if (", "    first and second", "    or third(x, y, z, zz)", "):"],
+        ),
+    ],
+)
+def test_long_conditions_break_at_their_operators(line: str, lines: list[str]) -> None:
+    width = 31 if len(lines) == 3 else 40
+    assert wrap(line, width) == lines

@@ -16,7 +16,11 @@ _ASKED = "torch.compiler.is_compiling() or x.sum() > 0"
         ('"""Sums."""\n\nimport math\n\n\n', '"""Sums."""\n\nimport math\n\nimport torch\n\n\n'),
         (
             "import math\nimport numpy as np\n\n\n",
-            "import math\nimport torch\nimport numpy as np\n\n\n",
+            "import math\nimport numpy as np\nimport torch\n\n\n",
+        ),
+        (
+            "import math\n\nimport numpy as np\n\nfrom own import f\n\n\n",
+            "import math\n\nimport numpy as np\nimport torch\n\nfrom own import f\n\n\n",
         ),
         ("# of 2020\n\n", "# of 2020\n\nimport torch\n\n\n"),
     ],

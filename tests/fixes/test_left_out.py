@@ -364,7 +364,7 @@ def test_a_comprehension_that_breaks_in_each_turn_is_moved(name: str, returned: 
         text = text[: text.index("    return")].replace("found =", "return")
     fix, after = offer(text, "PG401")
     assert fix is not None
-    assert (fix.rewrite, fix.applicability) == ("gathered_statements", "unsafe")
+    assert (fix.rewrite, fix.applicability) == ("breaking_statements", "unsafe")
     assert after.count("@torch.compiler.disable\ndef _read_") == 1
     old, new = (module_of(each).forward for each in (marked(text)[0], after))
     given = (torch.tensor([1.0, 0.0, 2.0, 3.0]), torch.ones(2))

@@ -73,7 +73,7 @@ OUTER = """
             return x.sin().cos().tan().exp() * inner(x) + z
     """
 
-# The statements behind each other that the first fix makes end the graph are gathered by the next.
+# The statements behind each other that the first fix makes end the graph are moved by the next.
 CHAIN = """
     import torch
 

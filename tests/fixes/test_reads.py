@@ -207,7 +207,7 @@ def test_lists_that_read_in_each_turn_are_moved(name: str) -> None:
     before = f"import torch\n\ndef forward(x, sizes: torch.Tensor):\n    {SPLITS[name]}\n"
     fix, after = offer(before, "PG203")
     assert fix is not None and (fix.rewrite, fix.applicability) == (
-        "gathered_statements",
+        "breaking_statements",
         "unsafe",
     ), fix
     old, new = (module_of(text).forward for text in (marked(before)[0], after))

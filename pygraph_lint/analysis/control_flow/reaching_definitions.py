@@ -24,7 +24,7 @@ from pygraph_lint.analysis.control_flow.statement_graph import (
     StatementGraph,
     parameters,
 )
-from pygraph_lint.analysis.syntax.nodes import dotted, parents_below, walk
+from pygraph_lint.analysis.syntax.nodes import dotted, names_read, parents_below, walk
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Scope = Function | ast.Module
@@ -167,9 +167,8 @@ class FileDefinitions:
     @cached_property
     def _loads(self) -> dict[str, list[ast.Name]]:
         found: dict[str, list[ast.Name]] = {}
-        for node in self.of_kind(ast.Name):
-            if isinstance(node.ctx, ast.Load):
-                found.setdefault(node.id, []).append(node)
+        for node in names_read((*self.of_kind(ast.Name), *self.of_kind(ast.AugAssign))):
+            found.setdefault(node.id, []).append(node)
         for loads in found.values():
             loads.sort(key=lambda node: (node.lineno, node.col_offset))
         return found

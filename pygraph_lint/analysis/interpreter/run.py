@@ -29,7 +29,7 @@ from pygraph_lint.analysis.program.parameters import (
     bind_parameters,
     parameter_names,
 )
-from pygraph_lint.analysis.syntax.nodes import Body, is_constant, last_stores, span_of
+from pygraph_lint.analysis.syntax.nodes import Body, is_constant, last_stores, span_of, walk
 
 _MAX_DEMANDS = 8
 _IMPORT_LEVEL = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
@@ -172,7 +172,15 @@ def _run(state: State, body: Body) -> None:
         facts.returns = Value(v.SEQUENCE, item=v.shallow(state.yields, 2))
     facts.events += state.events.values()
     facts.calls += state.calls.values()
+    facts.trains = any(key[0] == "method" for key in state.events) and _trains(body)
     state.module.facts.functions[facts.name] = facts
+
+
+def _trains(body: Body) -> bool:
+    nodes = (node for statement in body.statements for node in walk(statement))
+    return {"backward", "zero_grad"} <= {
+        node.attr for node in nodes if isinstance(node, ast.Attribute)
+    }
 
 
 def _forget_empty_constructor(state: State) -> None:

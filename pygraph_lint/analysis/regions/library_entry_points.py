@@ -44,8 +44,10 @@ class LibraryEntryPoints:
         """``inside``: it is a function in another one that is a region, or gives it away."""
         function = self._program.functions[name]
         made_once = name.endswith(".__init__") and self._program.is_module(function.owner)
-        trains = any(parameter.endswith(_OF_TRAINING) for parameter in function.parameters) or (
-            bool(function.owner) and self._program.drives_training(function.owner)
+        trains = (
+            any(parameter.endswith(_OF_TRAINING) for parameter in function.parameters)
+            or (bool(function.owner) and self._program.drives_training(function.owner))
+            or function.trains
         )
         return (
             (inside or _may_be_named(name))

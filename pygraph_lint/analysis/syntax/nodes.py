@@ -167,6 +167,15 @@ def span_to(start: ast.AST, end: ast.AST) -> Span:
     return Span(start.lineno, start.col_offset, end.end_lineno, end.end_col_offset)  # type: ignore[attr-defined]
 
 
+def names_read(nodes: Iterable[ast.AST]) -> Iterator[ast.Name]:
+    """The names among ``nodes`` that have to have a value: ``x += 1`` and ``del x`` read ``x``."""
+    for node in nodes:
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+            yield node
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            yield node.target
+
+
 def dotted(node: ast.AST | None) -> str | None:
     """``a.b.c`` as text when the expression is just that."""
     root, path = root_and_path(node)

@@ -155,7 +155,8 @@ def _add_import(site: Site) -> None:
 
 
 def add_torch(site: Site) -> str:
-    """Import torch in a file that imports nothing from it: behind the standard library's modules.
+    """Import torch in a file that imports nothing from it: behind the installed packages' modules,
+    or else the standard library's.
 
     Raises Declined where the file imports torch in some other way, or the name means something.
     """
@@ -170,14 +171,37 @@ def add_torch(site: Site) -> str:
         raise Declined("there is no place for an import")
     site.safe_only_if("uses-torch", False, "the file imports torch now")
     end = source.newline
+    if others := _first_group(list(itertools.takewhile(_is_installed, rest))):
+        start = source.line_start((others[-1].end_lineno or others[-1].lineno) + 1)
+        site.replace(start, start, f"import torch{end}")
+        return "torch"
     imports = isinstance(rest[0], (ast.Import, ast.ImportFrom))
     if early and isinstance(early[-1], (ast.Import, ast.ImportFrom)):
         start = source.line_start((early[-1].end_lineno or early[-1].lineno) + 1)
-        site.replace(start, start, f"import torch{end}" if imports else f"{end}import torch{end}")
+        site.replace(start, start, f"{end}import torch{end}")
     else:
         start = source.line_start(first_line(rest[0]))
         site.replace(start, start, f"import torch{end}" + (end if imports else end * 2))
     return "torch"
+
+
+def _first_group(imports: list[ast.stmt]) -> list[ast.stmt]:
+    """Those in front of the first gap."""
+    ends = (
+        number
+        for number, (one, other) in enumerate(itertools.pairwise(imports), 1)
+        if other.lineno - (one.end_lineno or one.lineno) > 1
+    )
+    return imports[: next(ends, len(imports))]
+
+
+def _is_installed(node: ast.stmt) -> bool:
+    """An import of a package that is neither the standard library's nor the file's own, as far as
+    its spelling says.
+    """
+    if isinstance(node, ast.ImportFrom) and node.level:
+        return False
+    return isinstance(node, (ast.Import, ast.ImportFrom)) and not _standard(node)
 
 
 def _is_early(node: ast.stmt) -> bool:

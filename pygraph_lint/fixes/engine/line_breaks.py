@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tokenize
 from itertools import pairwise
 from typing import NamedTuple
@@ -26,6 +27,8 @@ def wrap(line: str, width: int, unit: str = "    ") -> list[str]:
     if len(line) <= width or line.endswith("\\"):
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
+    if (condition := _condition(line, indent, width, unit)) is not None:
+        return condition
     pairs = _outer_pairs(line)
     if pairs is None:
         return [line]
@@ -47,6 +50,41 @@ def wrap(line: str, width: int, unit: str = "    ") -> list[str]:
         comma = "," if index < len(parts) - 1 or _takes_comma(line, pair) else ""
         lines += wrap(f"{indent}{unit}{part}{comma}", width, unit)
     return [*lines, indent + tail]
+
+
+def _condition(line: str, indent: str, width: int, unit: str) -> list[str] | None:
+    """A head ``if a and b:`` with its condition in parentheses; None where it is something else."""
+    found = _HEAD.fullmatch(line, len(indent))
+    parts = _operands(found[2]) if found is not None else []
+    if found is None or len(parts) < 2:
+        return None
+    whole = f"{indent}{unit}{found[2]}"
+    inner = [whole] if len(whole) <= width else [f"{indent}{unit}{part}" for part in parts]
+    broken = [part for each in inner for part in wrap(each, width, unit)]
+    return [f"{indent}{found[1]} (", *broken, f"{indent}):"]
+
+
+_HEAD = re.compile(r"(if|elif|while) (.+):")
+
+
+def _operands(condition: str) -> list[str]:
+    """A condition at its outermost ``or``, or else ``and``, which stand in front; empty where it is
+    a choice or a function.
+    """
+    places: dict[str, list[int]] = {"or": [], "and": []}
+    depth = 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(condition).readline):
+            if token.string in _CLOSING or token.string in _CLOSING.values():
+                depth += 1 if token.string in _CLOSING else -1
+            elif depth == 0 and token.string in places:
+                places[token.string].append(token.start[1])
+            elif depth == 0 and token.string in ("if", "else", "lambda", ":="):
+                return []
+    except (tokenize.TokenError, SyntaxError):
+        return []
+    edges = [0, *(places["or"] or places["and"]), len(condition)]
+    return [condition[start:end].strip() for start, end in pairwise(edges)]
 
 
 def _breaking(line: str, pairs: list[_Pair], width: int, margin: str) -> _Pair:

@@ -6,7 +6,13 @@ import ast
 from functools import lru_cache
 
 from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, parameters
-from pygraph_lint.analysis.syntax.nodes import children, dotted, statements_by_depth, walk
+from pygraph_lint.analysis.syntax.nodes import (
+    children,
+    dotted,
+    names_read,
+    statements_by_depth,
+    walk,
+)
 
 
 @lru_cache(maxsize=512)
@@ -49,11 +55,7 @@ def stores(function: ast.AST, name: str) -> list[ast.AST]:
 
 def loads(function: ast.AST, name: str) -> list[ast.Name]:
     """Nodes of a function (and of functions inside it) that read a name."""
-    return [
-        node
-        for node in all_nodes(function)
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
-    ]
+    return [node for node in names_read(all_nodes(function)) if node.id == name]
 
 
 def stored(owner: ast.ClassDef, place: str) -> list[ast.expr]:

@@ -21,6 +21,8 @@ _UNBROKEN = re.compile(r"[\"'#]")
 _WIDTHS = (79, 80, 88, 100, 119)
 # A file with so many lines above this length, and none above 80, keeps a limit below 88.
 _NEAR, _ENOUGH = 72, 4
+# The part of a file's long lines that may be longer than its limit.
+_BEYOND = 0.05
 
 
 def line_starts(text: str) -> list[int]:
@@ -46,15 +48,24 @@ class Source:
 
     @cached_property
     def width(self) -> int:
-        """The line length the file keeps: the smallest usual limit that its code lines respect,
-        up to 120.
+        """The line length the file keeps: the smallest usual limit that nearly all of its code
+        lines respect, up to 120.
 
         Lines that cannot be broken (comments, strings, links) are not counted.
         """
-        lines = _LINE_END.split(self.text)
-        long = [len(line) for line in lines if len(line) > _NEAR and not _UNBROKEN.search(line)]
+        texts = (each for each in ast.walk(self.tree) if isinstance(each, ast.Constant))
+        inside = {
+            line
+            for each in texts
+            if isinstance(each.value, str)
+            for line in range(each.lineno, (each.end_lineno or 0) + 1)
+        }
+        lines = enumerate(_LINE_END.split(self.text), 1)
+        code = (line for number, line in lines if number not in inside)
+        long = [len(line) for line in code if len(line) > _NEAR and not _UNBROKEN.search(line)]
         widths = _WIDTHS if len(long) >= _ENOUGH else _WIDTHS[2:]
-        return next((width for width in widths if max(long, default=0) <= width), 120)
+        most = _BEYOND * len(long)
+        return next((w for w in widths if sum(each > w for each in long) <= most), 120)
 
     @cached_property
     def quote(self) -> str:

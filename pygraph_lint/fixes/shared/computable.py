@@ -48,7 +48,7 @@ def shape_of(site: Site, node: ast.expr) -> str | None:
     if isinstance(node, ast.UnaryOp):
         return shape_of(site, node.operand)
     if isinstance(node, ast.BinOp):
-        return _joint(site, [node.left, node.right]) if _is_calm(site, node) else None
+        return _joint(site, [node.left, node.right]) if _never_raises(site, node) else None
     if isinstance(node, ast.Compare):
         return _joint(site, [node.left, *node.comparators])
     if isinstance(node, (ast.Name, ast.Attribute)):
@@ -61,7 +61,7 @@ def shape_of(site: Site, node: ast.expr) -> str | None:
 _PLAIN = (ast.Add, ast.Sub, ast.Mult, ast.BitAnd, ast.BitOr)
 
 
-def _is_calm(site: Site, node: ast.BinOp) -> bool:
+def _never_raises(site: Site, node: ast.BinOp) -> bool:
     """Whether an operator raises for no value: numbers, and whole numbers in tensors, are not
     divided by zero.
     """

@@ -304,3 +304,13 @@ def test_the_reads_that_see_a_definition() -> None:
     assert [use.lineno for use in definitions.uses(second)] == [5, 6]
     assert [d.node for d in flow.every("x")] == [first.node, second.node]
     assert definitions.definition_at(first.node) is first
+
+
+def test_a_name_that_is_counted_up_or_deleted_is_read() -> None:
+    tree = ast.parse("def f():\n    x = 1\n    x += 1\n    y = 2\n    del y\n    return x\n")
+    definitions = FileDefinitions(tree)
+    flow = definitions.flow(tree.body[0])  # type: ignore[arg-type]
+    (first, second), (third, _) = flow.every("x"), flow.every("y")
+    assert [use.lineno for use in definitions.uses(first)] == [3]
+    assert [use.lineno for use in definitions.uses(second)] == [6]
+    assert [use.lineno for use in definitions.uses(third)] == [5]

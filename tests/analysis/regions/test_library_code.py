@@ -191,3 +191,21 @@ class Diagonal:
 )
 def test_what_an_object_is_made_with_as_its_methods_use_it(use: str, expected: list[str]) -> None:
     assert seen(f"{DIAGONAL}    def matmul(self, other):\n        return {use}\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ("loss.backward()", ["sync.item", "method"]),  # a step of a solver, say
+        ("model.zero_grad()", ["sync.item"]),
+        ("model.zero_grad(); loss.backward()", []),
+    ],
+)
+def test_a_function_that_trains_is_not_compiled(last: str, expected: list[str]) -> None:
+    source = f"""
+def fit(model: nn.Module, data: torch.Tensor):
+    lowest = data.min().item()
+    loss = model(data).mean() * lowest
+    {last}
+"""
+    assert seen(source) == expected

@@ -31,7 +31,7 @@ INPUTS = 3
 EAGER_IS_KEPT = (
     frozenset(("guard_logging", "guard_check", "guard_effect", "backend_flags"))
     | {"drawing_function", "breaking_function"}
-    | {"gathered_statements"}
+    | {"breaking_statements"}
 )
 # The same up to rounding.
 CLOSE = frozenset(("expert_loop", "say_sometimes", "scaled_operand", "dropped_layer")) | {

@@ -166,7 +166,7 @@ def drop(made: Program) -> None:
         made.add("else:", "    x = x + 1")
 
 
-_TRUTHS = (
+_RARELY = (
     *("x.sum() > 1e6", "(x > 1e6).any()", "not (x < 1e6).all()", "x.min() < -1e6", "k > 99"),
     *("torch.any(x > 1e6)", "k > 0 and (x > 1e6).any()", "y.abs().sum() > 1e6"),
     *("torch.isnan(x).all()", "(x.shape[0] > 9) and x.max() > 1e6", "x.mean() > 1e6"),
@@ -185,13 +185,13 @@ def raised(made: Program) -> None:
     """``if tensor: raise``."""
     text = made.pick('"large"', '"large"', 'f"large {k}"', '"a" "b"')
     error = made.pick("ValueError", "RuntimeError", "ValueError")
-    made.add(f"if {made.pick(*_TRUTHS, *_SOMETIMES)}:", f"    raise {error}({text})")
+    made.add(f"if {made.pick(*_RARELY, *_SOMETIMES)}:", f"    raise {error}({text})")
 
 
 @idiom("tensor_raise")
 def raised_behind_more(made: Program) -> None:
     """A branch that raises in another way, or does more."""
-    test = made.pick(*_TRUTHS, *_SOMETIMES)
+    test = made.pick(*_RARELY, *_SOMETIMES)
     last = made.pick(*("raise ValueError(text)", "raise ValueError", "raise KeyError(k, text)"))
     before = made.pick(*('text = f"large {k}"', 'text = "large"', "text = str(seen.append(k))"))
     more = [] if made.scripted else [made.pick("", "", "seen.append(k)", "print(k)")]

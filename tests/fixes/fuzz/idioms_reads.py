@@ -82,15 +82,15 @@ def drives(made: Program) -> None:
     """A helper whose control flow depends on tensors' values."""
     made.scripted = False
     test = made.pick("z.sum() > 1", "z.max() > z.min() + 1", "(z > 2).any()", "w.sum() > 0")
-    calm = made.pick("z = z / 2", "z = step(z)", "z = step(z) * 0.5", "z.mul_(0.5)")
+    plain = made.pick("z = z / 2", "z = step(z)", "z = step(z) * 0.5", "z.mul_(0.5)")
     lines = {
-        "while": [f"while {test} and len(kept) < 4:", f"    {calm}", "    kept.append(1)"],
-        "for": ["for turn in range(3):", f"    if {test}:", f"        {calm}", "    w = w + turn"],
+        "while": [f"while {test} and len(kept) < 4:", f"    {plain}", "    kept.append(1)"],
+        "for": ["for turn in range(3):", f"    if {test}:", f"        {plain}", "    w = w + turn"],
         "twice": [
-            *(f"if {test}:", f"    {calm}", "    kept.append(1)"),
+            *(f"if {test}:", f"    {plain}", "    kept.append(1)"),
             *("if z.min() < 0:", "    kept.append(z.min().item())"),
         ],
-        "break": ["for turn in (1, 2, 3):", f"    {calm}", f"    if {test}:", "        break"],
+        "break": ["for turn in (1, 2, 3):", f"    {plain}", f"    if {test}:", "        break"],
     }[made.pick("while", "for", "twice", "break")]
     ends = made.pick("return z, len(kept)", "return z", "return kept", "return z.exp(), w")
     lines = ["kept = []", *lines, ends]
@@ -106,7 +106,7 @@ def drives(made: Program) -> None:
         made.keep(made.pick("drive(x * 2, y)", "drive(x.clone(), w=y)"))
 
 
-@idiom("gathered_statements")
+@idiom("breaking_statements")
 def turns(made: Program) -> None:
     """A comprehension that reads in each turn."""
     made.scripted = False
@@ -260,7 +260,7 @@ def read_by_each_layer(made: Program) -> None:
     made.kept.append(name)
 
 
-@idiom("gathered_statements")
+@idiom("breaking_statements")
 def several_reads(made: Program) -> None:
     """Statements beside each other that read, with light ones in between."""
     made.scripted = False

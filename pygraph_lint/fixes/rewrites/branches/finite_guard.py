@@ -239,8 +239,8 @@ def only_looks(node: ast.expr) -> bool:
         return only_looks(node.operand)
     if isinstance(node, ast.Compare):
         plain = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
-        calm = all(isinstance(item, plain) for item in node.ops)
-        return calm and all(map(only_looks, [node.left, *node.comparators]))
+        compares = all(isinstance(item, plain) for item in node.ops)
+        return compares and all(map(only_looks, [node.left, *node.comparators]))
     if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
         return all(map(only_looks, node.elts))
     return pure(node)

@@ -41,9 +41,9 @@ class TensorAssert(Rewrite):
         site.safe_only_if(
             "compiled", False, "in compiled code the failure is a RuntimeError of the device"
         )
-        truths = [_on_device(site, part) for part in parts]
-        several = joined(map(operand, truths), cst.BitAnd())
-        site.put(node.test, several if len(truths) > 1 else truths[0])
+        conditions = [_on_device(site, part) for part in parts]
+        several = joined(map(operand, conditions), cst.BitAnd())
+        site.put(node.test, several if len(conditions) > 1 else conditions[0])
 
 
 def _is_truth(site: Site, node: ast.expr) -> bool:

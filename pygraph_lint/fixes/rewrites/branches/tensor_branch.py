@@ -265,8 +265,10 @@ def _expect_fitting(
     """An arm can be computed in any case, and has a shape, for all that the text shows."""
     found, changed_later = shape_of(site, value), _changed_behind(site, value)
     known = {each for each in ranks if each}
-    calm = None not in (found, shape) and len(known) < 2 and not changed_later
-    site.require("calm", calm, "an arm may raise when it is not taken, or have another shape")
+    computable = None not in (found, shape) and len(known) < 2 and not changed_later
+    site.require(
+        "computable", computable, "an arm may raise when it is not taken, or have another shape"
+    )
     if not alike(found, shape) and {found, shape} & {SINGLE, ONE}:
         site.safe_only_if("shape", False, "the result always has the larger one of two shapes")
     elif not alike(found, shape):

@@ -120,7 +120,7 @@ def _model(form: str) -> str:
 def test_they_become_one_call(name: str) -> None:
     before = _model(FORMS[name])
     fix, after = _offer(before)
-    assert fix is not None and (fix.rewrite, fix.applicability) == ("gathered_statements", "unsafe")
+    assert fix is not None and (fix.rewrite, fix.applicability) == ("breaking_statements", "unsafe")
     given = (torch.ones(3, 2), torch.tensor([[1, 2], [3, 4]]))
     old, new = (module_of(text).Model() for text in (marked(before)[0], after))
     assert_same(run(old, given), run(new, given))
@@ -154,14 +154,14 @@ def test_comments_go_with_them_and_what_is_not_used_stays_there() -> None:
 )
 def test_what_is_not_beside_it_or_is_tied_to_its_place_stays(old: str, new: str) -> None:
     fix, _ = _offer(edited(_model(RANGE), old, new))
-    assert fix is None or fix.rewrite != "gathered_statements" or fix.applicability == "declined"
+    assert fix is None or fix.rewrite != "breaking_statements" or fix.applicability == "declined"
 
 
 def test_names_that_an_error_may_leave_without_a_value_stay() -> None:
     tried = RANGE.replace("        ", "            ").replace("\n", "\n        try:\n", 1)
     tried += "        except ValueError:\n            x = x * low\n"
     fix, _ = _offer(_model(tried))
-    assert fix is None or fix.rewrite != "gathered_statements" or fix.applicability == "declined"
+    assert fix is None or fix.rewrite != "breaking_statements" or fix.applicability == "declined"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_context_manager_that_may_hold_an_error_back_keeps_them(
         "\n", f"\n        with {manager}:\n", 1
     )
     fix, _ = _offer("import contextlib\n" + _model(body))
-    moved = fix is not None and fix.rewrite == "gathered_statements"
+    moved = fix is not None and fix.rewrite == "breaking_statements"
     assert (moved and fix.applicability != "declined") is moves
 
 
@@ -200,7 +200,7 @@ def test_what_another_file_leaves_out_counts(tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_text("")
     runner = Runner(rules=load(), overrides={}, config=tmp_path / "settings.toml")
     fixed = fix_files(runner, runner.collect([str(tmp_path)]), True)
-    assert [fix.rewrite for _, fix in fixed.applied] == ["gathered_statements"]
+    assert [fix.rewrite for _, fix in fixed.applied] == ["breaking_statements"]
     (after,) = fixed.after.values()
     assert b"        sizes, total = _read_sizes(x)\n" in after
 
@@ -234,4 +234,28 @@ def test_branches_that_a_call_may_pass_by_stay() -> None:
             self.two = [«rows.sum().item()»]
 """
     fix, _ = _offer(_model(arms))
-    assert fix is None or fix.rewrite != "gathered_statements" or fix.applicability == "declined"
+    assert fix is None or fix.rewrite != "breaking_statements" or fix.applicability == "declined"
+
+
+@pytest.mark.parametrize("later", ["seen += 1", "del seen", "seen = seen + 1"])
+def test_what_is_only_changed_afterwards_is_handed_back(later: str) -> None:
+    reads = f"""
+        low = «x.min().item()»
+        seen = low + 1
+        high = «x.max().item()»
+        {later}
+        x = x * low * high
+"""
+    fix, _ = _offer(_model(reads))
+    assert fix is not None and fix.rewrite == "breaking_statements"
+    assert any("return low, seen, high" in edit.content for edit in fix.edits)
+
+
+def test_a_function_that_only_writes_is_named_by_what_it_writes_to() -> None:
+    writes = """
+        rows[0] = «x.max().item()»
+        rows[1] = «x.min().item()» * self.scale
+"""
+    fix, _ = _offer(_model(writes))
+    assert fix is not None and fix.rewrite == "breaking_statements"
+    assert any("def _write_rows(self, rows, x):" in edit.content for edit in fix.edits)

@@ -15,7 +15,7 @@ import ast
 from collections.abc import Sequence
 from itertools import chain, pairwise
 
-from pygraph_lint.analysis.syntax.nodes import first_line
+from pygraph_lint.analysis.syntax.nodes import first_line, root_and_path
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.line_breaks import wrap
 from pygraph_lint.fixes.engine.names import all_nodes, loads, shared
@@ -31,7 +31,7 @@ _TIED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
 
 
-class GatheredStatements(Rewrite):
+class BreakingStatements(Rewrite):
     """Rules of what ends the graph, in one of several statements that do, or in the turns of a
     comprehension.
     """
@@ -67,7 +67,7 @@ class GatheredStatements(Rewrite):
         site.require("own", own and not tried and not looks, "others may read the names in between")
         leave_out(site, site.ask.nodes)
         site.safe_only_if("always", False, "an error has one function more in its traceback")
-        names = list(dict.fromkeys(each.id for each in given))
+        names = sorted(dict.fromkeys(each.id for each in given), key=lambda each: each != "self")
         # In a loop, the next turn may read what this one made.
         used = [each for each in made if each in names or site.ask.used_outside(each, moved)]
         _move(site, moved, names, used, any(turned))
@@ -80,7 +80,7 @@ def _moved(
     for each that does whether it does so in the turns of a comprehension. At least one does so in
     every call.
     """
-    places = breaking_places(site, function, GatheredStatements.codes)
+    places = breaking_places(site, function, BreakingStatements.codes)
     breaking = {path[-1] for path in places}
     found: list[ast.stmt] = []
     for each in site.block(statement):
@@ -191,7 +191,7 @@ def _move(
     """
     source, torch = site.source, use_torch(site)
     unit, width, indent = source.indent_unit, source.width, source.indent(moved[0])
-    name = site.free(f"_read_{used[0] if used else 'values'}")
+    name = site.free(f"_read_{used[0]}" if used else _named_by_writes(moved))
     text = source.lines(moved[0].lineno, moved[-1])
     lines = text.rstrip().splitlines()
     if not all(line.startswith(indent) or not line.strip() for line in lines):
@@ -207,6 +207,15 @@ def _move(
     start = source.line_start(moved[0].lineno)
     end = start + len(text.rstrip("\r\n"))
     site.replace(start, end, source.newline.join(wrap(call, width, unit)), whole=True)
+
+
+def _named_by_writes(moved: list[ast.stmt]) -> str:
+    """The name of a function that returns nothing: by what its statements write to, if anything."""
+    targets = chain.from_iterable(getattr(each, "targets", ()) for each in moved)
+    written = (root_and_path(each.value) for each in targets if isinstance(each, ast.Subscript))
+    named = (root.id for root, path in written if isinstance(root, ast.Name) and not path)
+    first = next(named, None)
+    return "_read_values" if first is None else f"_write_{first}"
 
 
 def _is_tied(nodes: Sequence[ast.AST]) -> bool:
