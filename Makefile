@@ -134,6 +134,7 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m pygraph_lint check pygraph_lint pygraph_rt
 
 # The extension for VS Code: types, lint, tests, and editors/vscode/pygraph-lint-VERSION.vsix. Needs node 20 and npm.
 vscode: $(VENV)/.ready

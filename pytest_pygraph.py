@@ -11,10 +11,8 @@ from collections.abc import Generator
 import pytest
 
 MARK = "pygraph"
-_HELP = (
-    "pygraph(graph_breaks=0, syncs=None, max_recompiles=None, allow_nothing=False, fresh=True): "
-    "fail unless torch.compile does with the test what is expected"
-)
+_TAKEN = "graph_breaks=0, syncs=None, max_recompiles=None, allow_nothing=False, fresh=True"
+_HELP = f"pygraph({_TAKEN}): fail unless torch.compile does with the test what is expected"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,16 +30,18 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     named = {name: value for mark in reversed(marks) for name, value in mark.kwargs.items()}
     from pygraph_rt.trace.expect import ExpectationFailed, expect
 
+    wrong = ""
     try:
         checked = expect(*marks[0].args, **named)
     except TypeError as error:
-        pytest.fail(f"@pytest.mark.{MARK}: {error}", pytrace=False)
-    wrong = ""
+        wrong = f"@pytest.mark.{MARK}: {error}; it takes {_TAKEN}"
+    if wrong:  # outside of the handler, so that pytest does not show it twice
+        pytest.fail(wrong, pytrace=False)
     try:
         with checked:
             result = yield
     except ExpectationFailed as failed:
         wrong = str(failed)
-    if wrong:  # outside of the handler, so that pytest does not show it twice
+    if wrong:
         pytest.fail(wrong, pytrace=False)
     return result

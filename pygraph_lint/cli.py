@@ -40,16 +40,22 @@ def _finished(given: Namespace) -> int:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; each file is unchanged or completely fixed", file=sys.stderr)
+        fixing = getattr(given, "fix", False) or getattr(given, "fix_only", False)
+        kept = "; each file is unchanged or completely fixed" if fixing else ""
+        print(f"interrupted{kept}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # What reads the output went away (`| head`). Python would complain again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
+        reason = error.strerror or error
+        if error.filename is not None:  # a folder without permission
+            print(f"error: {error.filename}: {reason}", file=sys.stderr)
+            return 2
         # Output that cannot be written: a full disk.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"error: the report cannot be written: {error.strerror or error}", file=sys.stderr)
+        print(f"error: the report cannot be written: {reason}", file=sys.stderr)
         return 2
     except Exception:
         # Not 1, which says that there are findings.

@@ -46,8 +46,10 @@ def read(path: Path) -> Report:
     """A saved report. Raises ReportError, with the file's name, for anything else."""
     try:
         return Report.from_json(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReportError(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise ReportError(f"{path} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ReportError(f"{path} cannot be read: it is not UTF-8 text") from None
     except ReportError as error:
         raise ReportError(f"{path}: {error}") from None
 

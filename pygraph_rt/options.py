@@ -72,8 +72,10 @@ def split_options(
     for name in given:
         if name.replace("-", "_") not in inductor_names:
             near = difflib.get_close_matches(name, sorted(own | inductor_names), n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = (
+                f"did you mean {near[0]!r}?" if near else f"pygraph's are {', '.join(sorted(own))}"
+            )
             raise OptionError(
-                f"option {name!r} is neither an option of pygraph nor of Inductor{hint}"
+                f"option {name!r} is neither an option of pygraph nor of Inductor; {hint}"
             )
     return Options(**mine), {name.replace("-", "_"): value for name, value in given.items()}

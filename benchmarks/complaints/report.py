@@ -206,7 +206,7 @@ def figure(content: Row) -> Figure:
         name="complaints-speed",
         title="Public complaints: speed relative to default mode (higher is better)",
         alt=f"Bar chart: speed of {len(shown)} programs after public complaints, relative to "
-        "torch.compile's default mode. The table below has the times.",
+        "torch.compile's default mode.",
         series=_MODES[1:],
         bars={name: shown[name] for name in order},
         log=True,

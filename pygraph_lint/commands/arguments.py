@@ -239,7 +239,7 @@ def _add_explaining(commands: Any) -> None:
         "folders", nargs="*", metavar="FOLDER", help="rule pages (default: those of the settings)"
     )
     config = _add(commands, "config", "explain a setting")
-    config.add_argument("key", nargs="?", metavar="KEY", help="default: all of them")
+    config.add_argument("key", nargs="?", metavar="KEY", help="default: list their names")
 
 
 def _add_trace(trace: argparse.ArgumentParser) -> None:

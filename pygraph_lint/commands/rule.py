@@ -74,7 +74,7 @@ def _of_break(gb_id: str, form: str) -> int:
     for code, versions in codes.items():
         write(f"{code}  {known[code].name}  (torch {', '.join(versions)})\n")
     if not codes:
-        write("no rule\n")
+        write("no rule reports it\n")
     write(f"torch says: {page}\n")
     return 0
 

@@ -100,7 +100,7 @@ def refuse_nul(text: str) -> None:
     if nul >= 0:
         line = text.count("\n", 0, nul) + 1
         column = nul - (text.rfind("\n", 0, nul) + 1) + 1
-        raise SourceError("a NUL byte stands in the source; remove it", line, column)
+        raise SourceError("there is a NUL byte in the source; remove it", line, column)
 
 
 def _declared(data: bytes, bom: bool) -> str:

@@ -20,7 +20,7 @@ from pygraph_lint.analysis.domain.events import Event
 # torch's page about a kind of graph break.
 SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"
 # What is called, where the subject says that: no expression of the user.
-_CALLEE = re.compile(r"(torch|numpy|math)\.[\w.]+(\(\))?|\.?\w+\(\)")
+_CALLEE = re.compile(r"(torch|numpy|c?math)\.[\w.]+(\(\))?|\.?\w+\(\)")
 _SKIPPED = "PG503 call warnings.warn"  # a call that Dynamo skips, and breaks at
 
 

@@ -20,7 +20,6 @@ from pygraph_rt.host_values.placement import Placement, place
 from pygraph_rt.inductor import autograd_cache
 from pygraph_rt.inductor.collectives import cut_at_collectives
 from pygraph_rt.inductor.cuts import Cut, splits
-from pygraph_rt.inductor.describe import describe, dynamic_inputs, identity
 from pygraph_rt.inductor.graph_info import GraphInfo, from_text, to_text
 from pygraph_rt.inductor.partition_info import PartitionInfo, Signature
 from pygraph_rt.inductor.runner_inlining import (
@@ -31,6 +30,7 @@ from pygraph_rt.inductor.runner_inlining import (
     replace_call,
 )
 from pygraph_rt.inductor.torch_support import reinterpret
+from pygraph_rt.inductor.uncompiled_graph import describe, dynamic_inputs, identity
 from pygraph_rt.reports.report import Region
 
 T = TypeVar("T")

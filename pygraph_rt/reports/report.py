@@ -171,6 +171,8 @@ class Report:
             found = json.loads(text)
         except ValueError as error:
             raise ReportError(f"this is not JSON: {error}") from None
+        if isinstance(found, dict) and "detectors" in found:
+            raise ReportError("this is not a report but a trace; see `pygraph-lint trace --join`")
         regions = found.get("regions") if isinstance(found, dict) else None
         if not isinstance(regions, list) or not all(isinstance(r, dict) for r in regions):
             raise ReportError('this is not a report: it has no list "regions"')

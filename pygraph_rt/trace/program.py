@@ -44,8 +44,8 @@ def parser() -> argparse.ArgumentParser:
         help="note which lines ran on Python 3.11 and earlier too, which is slower",
     )
     made.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module")
-    made.add_argument("program")
-    made.add_argument("arguments", nargs=argparse.REMAINDER)
+    made.add_argument("program", metavar="PROGRAM", help="a file, or with -m a module")
+    made.add_argument("arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="its own")
     return made
 
 

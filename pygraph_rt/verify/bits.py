@@ -15,11 +15,11 @@ _SEED = 20261128
 def same_bits(a: Any, b: Any) -> bool:
     """Whether two results are equal bit for bit, with NaN equal to itself, wherever they are."""
     if not isinstance(a, torch.Tensor):
-        return bool(a == b)
+        return bool(a == b)  # pygraph: ignore[PG701] no tensors
     if not _alike(a, b):
         return False
     # A comparison needs the answer on the host.
-    return all(torch.equal(x, y) for x, y in pieces(bits(a), bits(b)))  # pygraph: ignore[PG701]
+    return all(torch.equal(x, y) for x, y in pieces(bits(a), bits(b)))
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:
@@ -90,4 +90,4 @@ class Fingerprints:
     def same(self, found: torch.Tensor, like: torch.Tensor, other: Any) -> bool:
         """Whether a result has the bits that were `found` of one `like` it."""
         # A comparison needs the answer on the host.
-        return _alike(like, other) and torch.equal(found, self.of(other))  # pygraph: ignore[PG701]
+        return _alike(like, other) and torch.equal(found, self.of(other))

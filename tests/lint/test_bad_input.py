@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from pygraph_lint.commands import check
 from pygraph_lint.files import sources
 from pygraph_lint.fixes.engine import loop
 from pygraph_lint.report import FORMATS
@@ -362,6 +363,31 @@ def test_ctrl_c_while_writing_leaves_whole_files(
     assert result.err == "interrupted; each file is unchanged or completely fixed\n"
     assert sorted([lint.read("a.py"), lint.read("b.py")]) == sorted([FIXED, FIXABLE])
     assert len(list(lint.folder.iterdir())) == 3
+
+
+def test_ctrl_c_of_a_check_says_nothing_of_fixes(
+    lint: Lint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    lint.write({"a.py": FIXABLE})
+    monkeypatch.setattr(check, "check", interrupted)
+    result = lint(".")
+    assert (result.code, result.err) == (130, "interrupted\n")
+
+
+def test_a_file_that_the_system_refuses_is_named(
+    lint: Lint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "locked/known.json")
+
+    lint.write({"a.py": FIXABLE})
+    monkeypatch.setattr(check, "check", refused)
+    result = lint("--write-baseline", "locked/known.json", ".")
+    assert result.code == 2
+    assert result.err == "error: locked/known.json: Permission denied\n"
 
 
 def test_ctrl_c_from_a_terminal(lint: Lint, own_caches: Path) -> None:

@@ -276,6 +276,15 @@ def test_output_file_and_quiet(lint: Lint) -> None:
     assert "cannot be written" in wrong.err
 
 
+def test_a_message_names_the_function_that_is_called(lint: Lint) -> None:
+    calls = "return x * abs(cmath.sqrt(x.sum())) * math.sqrt(x.sum())\n"
+    model = "import cmath, math, torch\n\n\nclass M(torch.nn.Module):\n"
+    lint.write({"m.py": f"{model}    def forward(self, x: torch.Tensor):\n        {calls}"})
+    said = lint("m.py").out
+    assert "`cmath.sqrt()` reads" in said
+    assert "`math.sqrt()` reads" in said
+
+
 def test_azure_and_pylint(lint: Lint) -> None:
     lint.write({"a;b].py": SYNCS})
     azure = lint("--output-format", "azure", ".").out.splitlines()[0]

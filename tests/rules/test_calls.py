@@ -404,10 +404,11 @@ def test_what_is_said_to_be_traced_is(code: str, tmp_path: Path) -> None:
     assert seen.break_lines == ()
 
 
-def test_no_page_lists_calls_that_are_not_tried() -> None:
+def test_pages_list_only_calls_that_are_tried() -> None:
     tried = set(NOT_CALLED)
     for table in (BREAKS, TRACED):
         tried.update(call for listed in table.values() for call in listed)
     on_a_device = set(RULES["PG205"].calls)
     listed = {call for rule in RULES.values() for call in rule.calls}
-    assert listed - tried - on_a_device == set()
+    missing = sorted(listed - tried - on_a_device)
+    assert not missing, f"add to BREAKS, or to NOT_CALLED what cannot run here: {missing}"

@@ -184,7 +184,8 @@ def test_advice_fits_the_line(code: str, line: str, said: str, tmp_path: Path) -
 def test_page_has_150_to_400_words(code: str) -> None:
     """Of prose: code does not count."""
     prose = re.sub(r"^```.*?^```", "", RULES[code].prose, flags=re.DOTALL | re.MULTILINE)
-    assert 150 <= len(re.sub(r"^## ", "", prose, flags=re.MULTILINE).split()) <= 400
+    words = len(re.sub(r"^## ", "", prose, flags=re.MULTILINE).split())
+    assert 150 <= words <= 400, f"the prose of {code} has {words} words; write 150 to 400"
 
 
 @pytest.mark.parametrize("code", RULES)

@@ -160,6 +160,10 @@ def test_compile_takes_mode_and_options_together() -> None:
         ({"graph_memory": "all"}, "above 0"),
         ({"verify": "yes"}, "True or False"),
         ({"triton.cudagraf": True}, "neither an option"),
+        (
+            {"foo": 1},
+            "neither an option of pygraph nor of Inductor; pygraph.s are graph_memory, graphs",
+        ),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, object], words: str) -> None:

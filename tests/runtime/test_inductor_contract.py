@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from pygraph_rt.cuda import global_flags
-from pygraph_rt.inductor import describe, hook, torch_support
+from pygraph_rt.inductor import hook, torch_support, uncompiled_graph
 from pygraph_rt.inductor.cuts import Cut
 from pygraph_rt.inductor.graph_info import GraphInfo
 from pygraph_rt.inductor.hook import wrap_partitions
@@ -70,7 +70,7 @@ def wrapped(
 
     given = inputs or [torch.ones(1)]
     known = info or INFO
-    known = known._replace(inputs=len(given), dynamic=describe.dynamic_inputs(given))
+    known = known._replace(inputs=len(given), dynamic=uncompiled_graph.dynamic_inputs(given))
     wrap_partitions(graph, known, wrap)
     return seen
 
@@ -275,7 +275,7 @@ def attention_graph(rate: float) -> torch.fx.Graph:
 
 @pytest.mark.parametrize(("rate", "roles"), [(0.1, ("offset", "seed")), (0.0, ("nothing",) * 2)])
 def test_a_forwards_seed_and_offset_are_known_as_such(rate: float, roles: tuple[str, str]) -> None:
-    found = describe._scalars(SimpleNamespace(graph=attention_graph(rate)))
+    found = uncompiled_graph._scalars(SimpleNamespace(graph=attention_graph(rate)))
     assert found == {2: roles[0], 3: roles[1]}
     for outputs in ([3, None, 0], [[0, 3], [], [1]]):
         assert hook._results(outputs, found) == {0: roles[1]}
@@ -310,7 +310,9 @@ def test_what_an_attention_on_the_gpu_leaves_unfilled_is_known(
     graph.output(tuple(graph.call_function(operator.getitem, (made, i)) for i in range(count)))
     unused = {seed + 1} if "flash" in name else set()
     expected = unused if rate else {seed, seed + 1}
-    assert describe._scalars(SimpleNamespace(graph=graph)) == dict.fromkeys(expected, "nothing")
+    assert uncompiled_graph._scalars(SimpleNamespace(graph=graph)) == dict.fromkeys(
+        expected, "nothing"
+    )
 
 
 def test_a_backwards_seed_and_offset_are_known_as_such() -> None:
@@ -322,7 +324,7 @@ def test_a_backwards_seed_and_offset_are_known_as_such() -> None:
     made = graph.call_function(target, (*inputs[:8], 0.1, [True] * 4))
     graph.output((made, inputs[8]))
     inputs[0].meta["val"] = torch.zeros(2, 2)
-    seeds = [i for i, node in enumerate(inputs) if describe._is_seed(node)]
+    seeds = [i for i, node in enumerate(inputs) if uncompiled_graph._is_seed(node)]
     assert seeds == [1, 2, 3, 4, 5, 6, 7]
 
 
@@ -345,7 +347,7 @@ def test_an_attention_that_drops_nothing_reads_no_seed(name: str, by_name: bool)
         graph.output(graph.call_function(operator_, tuple(arguments[0]), arguments[1]))
         for node in (seed, offset):
             node.meta["val"] = torch.zeros(())
-        known = describe.describe(
+        known = uncompiled_graph.describe(
             SimpleNamespace(graph=graph), {"is_backward": True}, GraphInfo("graph 0/0", "")
         )
         assert (known.seeds, known.unread) == ({0, 1}, unread)

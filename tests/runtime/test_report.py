@@ -117,6 +117,7 @@ def test_a_report_of_an_earlier_version_is_shown_as_far_as_it_goes() -> None:
         '{"regions": [{"name": "g", "candidates": {"graph": {"median": "a"}}}]}',
         '{"regions": [{"name": "g", "cuts": [[]]}]}',
         '{"regions": [{"name": "g", "cuts": [{"why": 3}]}]}',
+        '{"regions": [{"name": "g"}], "detectors": [], "events": []}',
     ],
 )
 def test_what_is_no_report_is_one_sentence(
@@ -135,7 +136,8 @@ def test_what_is_no_report_is_one_sentence(
 
 def test_a_missing_file_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "no/such/file.json"]) == 2
-    assert "cannot be read" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said == "error: no/such/file.json cannot be read: No such file or directory\n"
 
 
 def test_a_report_is_drawn(tmp_path: Path) -> None:

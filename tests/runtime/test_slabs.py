@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from pygraph_rt.capture import observe as outputs
-from pygraph_rt.inductor import describe
+from pygraph_rt.inductor import uncompiled_graph
 from pygraph_rt.inductor.graph_info import GraphInfo
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.memory import slabs
@@ -506,7 +506,10 @@ def test_what_a_forward_saves_comes_after_all_that_its_caller_gets() -> None:
     def inner(graph: Any, inputs: Any, **kwargs: Any) -> Any:
         (results,) = next(n for n in graph.graph.nodes if n.op == "output").args
         found.append(
-            (describe.describe(graph, kwargs, GraphInfo("g", "")), [str(node) for node in results])
+            (
+                uncompiled_graph.describe(graph, kwargs, GraphInfo("g", "")),
+                [str(node) for node in results],
+            )
         )
         return compile_fx_inner(graph, inputs, **kwargs)
 

@@ -114,7 +114,7 @@ def _call_named(state: State, name: str, node: ast.Call) -> Value:
     if name.startswith("numpy."):
         return call_numpy(state, name, site)
     if head in ("math", "cmath"):
-        return call_math(state, tail, site)
+        return call_math(state, name, site)
     return _call_library(state, name, head, tail, site)
 
 

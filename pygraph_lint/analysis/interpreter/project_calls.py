@@ -1,4 +1,4 @@
-"""Edges of the call graph: calls of functions and classes that the project may define."""
+"""Calls of functions and classes that the project may define: what is passed and returned."""
 
 from __future__ import annotations
 

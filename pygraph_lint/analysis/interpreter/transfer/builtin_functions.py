@@ -29,14 +29,14 @@ def call_builtin(state: State, name: str, site: CallSite) -> Value:
 
 
 def call_math(state: State, name: str, site: CallSite) -> Value:
-    """math.sqrt(t) and the like convert their argument to a Python number."""
+    """math.sqrt(t), cmath.sqrt(t) and the like convert their argument to a Python number."""
     read = 0
     need_numbers(state, site)
     for value in site.positional:
         read |= value.flags & v.READ
         if value.is_tensor:
             span = span_of(site.node)
-            state.event("sync.math", span, f"math.{name}()", value)
+            state.event("sync.math", span, f"{name}()", value)
             read = v.READ
     return Value(v.NUMBER, flags=read)
 
