@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from pygraph_lint.analysis.control_flow.statement_graph import defaults as defaults_of
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.values import Value
@@ -119,6 +120,7 @@ def run_function(
     facts = FunctionFacts(name, owner, node.lineno, parameter_names(node, bound))
     facts.takes_object = bound and "classmethod" not in marks
     facts.named_only = tuple(argument.arg for argument in node.args.kwonlyargs)
+    facts.required = len(facts.parameters) - len(defaults_of(node))
     _read_decorators(module, node, facts)
     facts.is_cached_without_parameters = not owner and is_cached_without_parameters(
         node, module.names

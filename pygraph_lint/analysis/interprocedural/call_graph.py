@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.values import Value
+from pygraph_lint.analysis.program.argument_values import may_fill
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
 from pygraph_lint.analysis.program.program import Program
 
@@ -13,15 +14,20 @@ from pygraph_lint.analysis.program.program import Program
 def targets(program: Program, call: Call) -> Sequence[str]:
     """The project functions a call may reach."""
     if call.how == "by name":
-        return program.methods_called(call.name, call)
+        return _filled(program, program.methods_called(call.name, call), call)
     key = call[:3]
     known = program.targets.get(key)
     if known is None:
         known = program.targets[key] = _targets(program, call)
     if call.how in ("unique", "result") and not known:
         found = program.methods_called(call.name.rpartition("|")[2], call)
-        return found if len(found) == 1 else ()
+        return _filled(program, found, call) if len(found) == 1 else ()
     return known
+
+
+def _filled(program: Program, found: Sequence[str], call: Call) -> Sequence[str]:
+    """Those of some functions for whose parameters without a default a call has arguments."""
+    return [each for each in found if may_fill(call, program.functions[each])]
 
 
 def edges(program: Program, function: FunctionFacts) -> Sequence[tuple[Call, Sequence[str]]]:

@@ -37,6 +37,22 @@ def may_be(value: Value | None, test: LiteralTest, outcome: bool) -> bool:
     return True
 
 
+def may_fill(call: Call, facts: FunctionFacts) -> bool:
+    """Whether a call has arguments for all parameters without a default. A decorator may pass
+    some.
+    """
+    number = _number_given(call)
+    return number is None or number >= facts.required or bool(facts.decorators)
+
+
+def _number_given(call: Call) -> int | None:
+    """How many arguments a call passes; None where stars may pass any number."""
+    if any(isinstance(each, str) and each.startswith(STARRED) for each in call.unknown):
+        return None
+    known = sum(each is not None for each in call.positional) + len(call.named)
+    return known + len(call.unknown)
+
+
 def may_leave_out(facts: FunctionFacts, tests: Iterable[ParameterTest]) -> bool:
     """Whether tests of parameters may come out as said for who passes no options, but inputs that
     are None by default.

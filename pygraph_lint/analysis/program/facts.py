@@ -101,6 +101,7 @@ class FunctionFacts:
     sets_by_name: bool = False  # it sets attributes of its object whose names it is given
     defaults: tuple[tuple[str, Value], ...] = ()  # that are spelled out as literals
     named_only: tuple[str, ...] = ()  # parameters that are passed by name
+    required: int = 0  # how many parameters have no default
     takes_object: bool = False  # its first argument is the object, which is no parameter here
 
 

@@ -490,7 +490,7 @@ def _held(module: ModuleFacts) -> tuple[object, ...]:
     """
     return (
         [each.attributes for each in module.classes.values()],
-        {name: function.parameters for name, function in module.functions.items()},
+        {n: (f.parameters, f.required, f.decorators) for n, f in module.functions.items()},
         [
             (call.target, *passed)
             for function in module.functions.values()

@@ -4,8 +4,10 @@ the functions that are regions where every region is asked for.
 
 from __future__ import annotations
 
+import pytest
+
 from pygraph_lint.analysis.regions.compiled import RegionOptions
-from tests.analysis.programs import confirmed, project
+from tests.analysis.programs import confirmed, kinds, project
 
 HEAD = "import collections\nimport torch\nfrom torch import nn\n"
 
@@ -49,6 +51,39 @@ def test_a_method_of_many_unrelated_classes_says_nothing() -> None:
 def test_a_method_whose_parameters_do_not_fit_is_another_one() -> None:
     source = SOLVER + "def solve(y: torch.Tensor, s):\n    return s.integrate(y, 1, 2)\n"
     assert found(source) == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "call", "seen"),
+    [
+        ("block, size", "fill(1, 2)", True),
+        ("block, size", "fill(1, size=2)", True),
+        ("block, size", "fill(*x)", True),
+        ("block, size", "fill(**x)", True),
+        ("block, size=3", "fill(1)", True),
+        ("block, *, size", "fill(1, size=2)", True),
+        ("block, size", "fill()", False),
+        ("block, size", "fill(1)", False),
+        ("block, *, size", "fill(1)", False),
+    ],
+)
+@pytest.mark.parametrize("decorator", ["", "@filled"])
+def test_a_method_of_which_a_call_leaves_parameters_open_is_another_one(
+    parameters: str, call: str, seen: bool, decorator: str
+) -> None:
+    source = f"""
+        import torch
+        def filled(f):
+            return f
+        class Table:
+            {decorator or "# plain"}
+            def fill(self, {parameters}):
+                return torch.ones(3).sum().item()
+        class M(torch.nn.Module):
+            def forward(self, x: torch.Tensor, made):
+                return made.{call}
+    """
+    assert ("sync.item" in kinds(source)) is (seen or bool(decorator))
 
 
 def test_named_tuples_keep_what_they_hold() -> None:

@@ -496,7 +496,7 @@ def test_a_method_of_one_class_is_told_by_its_name(types: str, expected: list[st
         def note(self, value):
             return value.item()
     class Other:
-        def note(self, step, value):
+        def note(self, step, value=None):
             return value.item()
     """
     source = """
