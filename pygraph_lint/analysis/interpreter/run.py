@@ -180,9 +180,8 @@ def _run(state: State, body: Body) -> None:
 
 def _trains(body: Body) -> bool:
     nodes = (node for statement in body.statements for node in walk(statement))
-    return {"backward", "zero_grad"} <= {
-        node.attr for node in nodes if isinstance(node, ast.Attribute)
-    }
+    named = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return named.issuperset(("zero_grad", "backward", "step"))
 
 
 def _forget_empty_constructor(state: State) -> None:

@@ -87,7 +87,7 @@ class FunctionFacts:
     wraps: bool = False  # functools.wraps: it stands in the place of another function
     on_host: bool = False  # has torch trace something, or gets objects of libraries without tensors
     uses_files: bool = False  # or other processes
-    trains: bool = False  # it clears gradients and has them computed
+    trains: bool = False  # it clears gradients, has them computed, and makes a step with them
     decorators: tuple[str, ...] = ()
     is_cached_without_parameters: bool = False  # cached, and without parameters
     of_modules: bool = False  # all that it gets are modules, whose weights it reads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 
 from pygraph_lint.analysis.interprocedural.call_graph import edges
 from pygraph_lint.analysis.interprocedural.forwarded_parameters import ForwardedParameters
@@ -10,8 +11,9 @@ from pygraph_lint.analysis.program.facts import FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.program.program import Program
 
 # How functions begin that run once, or around training: nobody compiles them.
-_SET_UP = tuple(
-    "init_ initi reset_param load save from_pretrained convert export plot show main test_".split()
+_SET_UP = (
+    *("init_", "initi", "reset_param", "load", "save", "from_pretrained", "convert", "export"),
+    *("plot", "show", "visuali", "validat", "main", "test_"),
 )
 # How parameters are called that only what trains or judges a model gets.
 _OF_TRAINING = ("loader", "optimizer")
@@ -43,7 +45,9 @@ class LibraryEntryPoints:
     def _may_be_compiled(self, name: str, inside: bool) -> bool:
         """``inside``: it is a function in another one that is a region, or gives it away."""
         function = self._program.functions[name]
-        made_once = name.endswith(".__init__") and self._program.is_module(function.owner)
+        made_once = name.endswith(".__init__") and (
+            self._program.is_module(function.owner) or function.owner not in self._named
+        )
         trains = (
             any(parameter.endswith(_OF_TRAINING) for parameter in function.parameters)
             or (bool(function.owner) and self._program.drives_training(function.owner))
@@ -55,6 +59,14 @@ class LibraryEntryPoints:
             and (self._forwarded.takes_tensors(function) or self._is_of_module(function))
             and not self._works_with_files(name, _MAX_CALLS)
         )
+
+    @cached_property
+    def _named(self) -> frozenset[str | None]:
+        """What code names without calling it, in a table, say: objects of such a class may be made
+        in code that does not tell. Others are made where it is seen, or set up once.
+        """
+        calls = (call for each in self._program.functions.values() for call in each.calls)
+        return frozenset(self._program.symbol(c.target) for c in calls if c.how == "mention")
 
     def _is_of_module(self, function: FunctionFacts) -> bool:
         """Whether a function is a module's method with a parameter that nothing explains."""

@@ -198,7 +198,8 @@ def test_what_an_object_is_made_with_as_its_methods_use_it(use: str, expected: l
     [
         ("loss.backward()", ["sync.item", "method"]),  # a step of a solver, say
         ("model.zero_grad()", ["sync.item"]),
-        ("model.zero_grad(); loss.backward()", []),
+        ("model.zero_grad(); loss.backward()", ["sync.item", "method"]),  # an attack
+        ("model.zero_grad(); loss.backward(); model.optimizer.step()", []),
     ],
 )
 def test_a_function_that_trains_is_not_compiled(last: str, expected: list[str]) -> None:
@@ -209,3 +210,17 @@ def fit(model: nn.Module, data: torch.Tensor):
     {last}
 """
     assert seen(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"), [("", []), ("def kinds():\n    return [Limits]\n", ["sync.item"])]
+)
+def test_a_constructor_is_compiled_where_a_list_may_make_objects(
+    more: str, expected: list[str]
+) -> None:
+    source = """
+class Limits:
+    def __init__(self, x: torch.Tensor):
+        self.most = x.max().item()
+"""
+    assert seen(source + more) == expected
