@@ -299,3 +299,27 @@ def full_mask(made: Program) -> None:
     made.add(
         made.pick("    x = x.masked_fill(~mask, 0)", "    x = x * mask", "    x = x + 0 * mask")
     )
+
+
+@idiom("mask_unless_full")
+def full_mask_among_choices(made: Program) -> None:
+    """A mask or None, chosen by what the mask holds."""
+    made.scripted = False
+    bad = made.pick("mask", "(x != x)", "x.isnan()")
+    made.add(f"bad = {bad}")
+    kept, asked = made.pick("bad", "~bad", "bad.logical_not()", "x"), "bad.any()"
+    asked = made.pick(asked, f"bool({asked})", f"{asked}.item()", "not (~bad).all()")
+    asked = made.pick(asked, asked, f"k > 0 and {asked}", f"k > 0 or {asked}")
+    form = made.pick("choice", "choice", "negated", "none before", "else", "dropped")
+    if form == "choice":
+        made.add(f"found = {kept} if {asked} else None")
+    elif form == "negated":
+        made.add(f"found = None if not ({asked}) else {kept}")
+    elif form == "none before":
+        made.add(made.pick("found = None", "found = None", "found = bad"))
+        made.add(f"if {asked}:", f"    found = {kept}")
+    elif form == "else":
+        made.add(f"if {asked}:", f"    found = {kept}", "else:", "    found = None")
+    else:
+        made.add("if not bad.any():", "    found = None", "else:", f"    found = {kept}")
+    made.add("if found is not None:", "    x = x.masked_fill(found != 0, 0)")
