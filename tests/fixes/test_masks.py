@@ -98,6 +98,12 @@ GUARDS = {
     ),
     "not all": ("PG301", "good = x > 0\nif not «good.all()»:\n    x[~good] = -1"),
     "in place": ("PG301", "bad = x < 0\nif «bad.any()»:\n    x.masked_fill_(bad, 0.0)"),
+    "said behind": ("PG301", "if «(x < 0).sum()» != 0:\n    x[x < 0] = 3\n    print('low')"),
+    "another spelling": ("PG307", "if «torch.isnan(x).any()»:\n    x[x != x] = 1 / 4"),
+    "an element of each": (
+        "PG301",
+        "x = x[:, None] * 2\nbad = x[:, 0] < 0\nif «bad.any()»:\n    x[bad, -1] = 2",
+    ),
     "said": (
         "PG307",
         "if «x.isnan().any()»:\n    print('nan')\n"
@@ -132,8 +138,10 @@ def test_writes_under_a_mask_are_not_asked_for(name: str) -> None:
         "bad = x < 0\nif «bad.any()»:\n    x[~bad] = 0",
         "bad = x < 0\nif «bad.all()»:\n    x[bad] = 0",
         "bad = x < 0\nif «bad.any()»:\n    x[bad] = 0\nelse:\n    y = x",
-        "bad = x < 0\nif «bad.any()»:\n    x[bad] = 0\n    print('late')",
+        "bad = x < 0\nif «bad.any()»:\n    x[bad] = 0\n    print(x)",
         "bad = x < 0\nif «bad.any()»:\n    x = torch.where(bad, y, x)",
+        "bad = x < 0\nif «bad.any()»:\n    x[bad, y] = 0",
+        "bad = x < 0\nif «bad.any()»:\n    x[bad, 0] = x[bad, 1]",
     ),
 )
 def test_other_branches_on_a_mask_stay(body: str) -> None:
