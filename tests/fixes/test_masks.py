@@ -99,6 +99,10 @@ GUARDS = {
     "not all": ("PG301", "good = x > 0\nif not «good.all()»:\n    x[~good] = -1"),
     "in place": ("PG301", "bad = x < 0\nif «bad.any()»:\n    x.masked_fill_(bad, 0.0)"),
     "said behind": ("PG301", "if «(x < 0).sum()» != 0:\n    x[x < 0] = 3\n    print('low')"),
+    "a limit": (
+        "PG301",
+        "bad = x < 0\nif «bad.any()»:\n    x[bad] = torch.finfo(x.dtype).max / 2",
+    ),
     "another spelling": ("PG307", "if «torch.isnan(x).any()»:\n    x[x != x] = 1 / 4"),
     "an element of each": (
         "PG301",

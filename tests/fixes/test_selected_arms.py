@@ -75,6 +75,12 @@ ARMS = {
         "(y > 1).sum() != 0",
         "torch.where(y > 1, x, torch.zeros(x.shape, device=x.device))",
     ),
+    "a limit": (
+        "PG301",
+        "if {}:\n    x = x.masked_fill(y > 1, torch.finfo(x.dtype).min)\nreturn x",
+        "(y > 1).any()",
+        "torch.where((y > 1).any(), x.masked_fill(y > 1, torch.finfo(x.dtype).min), x)",
+    ),
     "without dimensions": (
         "PG301",
         "if {}:\n    return torch.tensor(0.0)\nreturn torch.sum(y.view(-1) * x.reshape(-1))",

@@ -9,7 +9,7 @@ from pygraph_lint.analysis.queries.interface import Type
 from pygraph_lint.analysis.syntax.nodes import is_constant, method_name, receiver
 from pygraph_lint.fixes.engine.names import stores
 from pygraph_lint.fixes.engine.site import Site
-from pygraph_lint.fixes.shared.conditions import single_elements
+from pygraph_lint.fixes.shared.conditions import is_limit, single_elements
 from pygraph_lint.fixes.shared.factories import literal_number
 
 # One result for each element, whatever the shape; or a result of one element.
@@ -134,7 +134,7 @@ def may_not_fit(site: Site, node: ast.expr) -> bool:
 
 def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:
     known = site.ask.known(node)
-    if known.must_be(Type.NUMBER) or known.rank == 0:
+    if known.must_be(Type.NUMBER) or known.rank == 0 or is_limit(site, node):
         return SINGLE
     guessed = known.types == Type.ANYTHING or "passed to" in known.evidence
     if known.may_be(Type.NONE) and not guessed:

@@ -34,14 +34,16 @@ def asked(made: Program) -> None:
     made.scripted = False
     made.add("out = x * 1.0", "other = torch.zeros_like(out)")
     number = made.pick("0", "-1.0", "k", "float('-inf')", "1.0 / k", "self.limit", "k / 3")
+    number = made.pick(number, number, number, number, "torch.finfo(x.dtype).max")
     rows = made.chance(0.3)
     mask = _mask(made, *(["x.sum(-1) > 0"] * 9 if rows else ["x < -99"]))
     inner, mask = mask, f"~({mask})" if made.chance(0.2) else mask
     writes = [
         *(f"out[{mask}] = {number}", f"out[{mask}] = other[{mask}] - {number}"),
         *(f"out[{mask}] += 1", f"out[{mask}] = x[{mask}]", f"out[{mask}] = y"),
-        *((f"out[{mask}, :1] = {number}", f"out[{mask}, :1] = -x[{mask}, :1]") if rows else ()),
     ]
+    if "sum(-1)" in made.lines[-1] + mask and "~" not in mask:
+        writes += [f"out[{mask}, :1] = {number}", f"out[{mask}, :1] = -x[{mask}, :1]"] * 2
     fills = [
         *(f"out = torch.where({mask}, {number}, out)", f"out = out.masked_fill({mask}, 0.0)"),
         *(f"out = torch.where({mask}, out.abs(), out)", f"out.masked_fill_({mask}, {number})"),
