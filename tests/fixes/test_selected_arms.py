@@ -134,3 +134,20 @@ def test_a_second_draw_is_not_made_where_none_was() -> None:
     test = "«torch.rand(1).item()» > 0.5 and torch.rand(1).item() > 0.5"
     fix, _ = offer(_module(f"if {test}:\n    x = -x\nreturn x"), "PG201")
     assert fix is None or fix.applicability == "declined", fix
+
+
+MAY_BE_NUMBERS = {
+    "selected": ("PG301", "if «low > 3»:\n    x = x * 2\nreturn x"),
+    "computed before": ("PG301", "low = low * 2\nif «low > 3»:\n    low = low - 1\nreturn low"),
+    "raised": ("PG303", "if «low > 9»:\n    raise ValueError('large')\nreturn x"),
+}
+
+
+@pytest.mark.parametrize("name", MAY_BE_NUMBERS)
+def test_what_may_be_a_number_is_not_asked_as_a_tensor(name: str) -> None:
+    code, body = MAY_BE_NUMBERS[name]
+    text = _module(body).replace("x: torch.Tensor, y", "low: float | torch.Tensor, x")
+    _, after = offer(text, code)
+    assert "torch.where" not in after and "_assert_async" not in after
+    _, after = offer(text.replace("float | torch.Tensor", "torch.Tensor"), code)
+    assert "torch.where" in after or "_assert_async" in after
