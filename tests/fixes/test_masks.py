@@ -103,7 +103,7 @@ GUARDS = {
         "PG301",
         "bad = x < 0\nif «bad.any()»:\n    x[bad] = torch.finfo(x.dtype).max / 2",
     ),
-    "another spelling": ("PG307", "if «torch.isnan(x).any()»:\n    x[x != x] = 1 / 4"),
+    "a quotient": ("PG307", "if «torch.isnan(x).any()»:\n    x[torch.isnan(x)] = 1 / 4"),
     "an element of each": (
         "PG301",
         "x = x[:, None] * 2\nbad = x[:, 0] < 0\nif «bad.any()»:\n    x[bad, -1] = 2",

@@ -240,19 +240,17 @@ def _is_small(node: ast.expr) -> bool:
 
 def is_place(site: Site, index: ast.expr) -> bool:
     """Whether an index is made of numbers and slices, no mask, and the same in the whole branch."""
-    if isinstance(index, ast.Tuple):
-        return all(is_place(site, each) for each in index.elts)
-    if isinstance(index, ast.Slice):
-        parts = (index.lower, index.upper, index.step)
-        return all(is_place(site, each) for each in parts if each is not None)
-    if is_written_out(index):
-        return True
-    read = [each.id for each in ast.walk(index) if isinstance(each, ast.Name)]
-    kept = not any(stores(site.statement, name) for name in read)
-    return kept and site.ask.known(index).must_be(Type.NUMBER) and site.ask.is_pure(index)
+    read = [each for each in ast.walk(index) if isinstance(each, ast.Name)]
+    moved = any(stores(site.statement, each.id) for each in read)
+    plain = all(
+        isinstance(each, (*_WRITTEN, ast.Name, ast.BinOp, ast.operator)) for each in ast.walk(index)
+    )
+    return plain and not moved and all(site.ask.known(it).must_be(Type.NUMBER) for it in read)
 
 
 def is_written_out(index: ast.expr) -> bool:
     """Whether an index has nothing but literals and slices."""
-    plain = (ast.Constant, ast.Slice, ast.Tuple, ast.UnaryOp, ast.USub, ast.expr_context)
-    return all(isinstance(each, plain) for each in ast.walk(index))
+    return all(isinstance(each, _WRITTEN) for each in ast.walk(index))
+
+
+_WRITTEN = (ast.Constant, ast.Slice, ast.Tuple, ast.UnaryOp, ast.USub, ast.expr_context)

@@ -19,7 +19,7 @@ from pygraph_lint.analysis.syntax.nodes import compared, dotted, is_zero, method
 from pygraph_lint.fixes.engine.build import Line, conjunction
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.computable import SINGLE, is_written_out, shape_of
-from pygraph_lint.fixes.shared.conditions import asked_of, is_within, operands
+from pygraph_lint.fixes.shared.conditions import is_within, operands
 from pygraph_lint.fixes.shared.factories import literal_number
 from pygraph_lint.fixes.shared.guards import not_compiling, says
 from pygraph_lint.fixes.shared.masks import index_of, is_elementwise, is_mask, masked_reads, reduced
@@ -44,7 +44,8 @@ class MaskGuard(Rewrite):
         said = [each for each in node.body if says(site, each, False)]
         writes = [each for each in node.body if each not in said]
         under = bool(writes) and all(_is_under(site, each, mask) for each in writes)
-        under &= not _shows_written(node.body, said)
+        # A message that stands behind a write, and will stand in front, shows nothing of it.
+        under &= node.body[: len(said)] == said or _names(said).isdisjoint(_names(writes))
         under &= not any(_divides(site, each, mask) for it in writes for each in ast.walk(it))
         site.require("under", under, "")
         certain = is_mask(site, mask) and site.ask.is_pure(node.test)
@@ -75,18 +76,6 @@ def _any_of(site: Site, node: ast.expr) -> ast.expr | None:
         return reduced(site, node, "any")
     some = isinstance(operator, (ast.Gt, ast.NotEq)) and is_zero(right)
     return reduced(site, left, "sum") if some else None
-
-
-def _shows_written(body: list[ast.stmt], said: list[ast.stmt]) -> bool:
-    """Whether a message that stands behind a write, and will stand before all, shows what it
-    writes.
-    """
-    late = said[-1:] and body.index(said[-1]) >= len(said)
-    shown = {each.id for it in said for each in ast.walk(it) if isinstance(each, ast.Name)}
-    writes = [each for each in body if each not in said]
-    return bool(late) and any(
-        isinstance(each, ast.Name) and each.id in shown for it in writes for each in ast.walk(it)
-    )
 
 
 def _is_under(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:
@@ -121,6 +110,11 @@ def _is_under(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:
     return _same(asked, mask) and fits and ast.unparse(old) == target.id
 
 
+def _names(statements: list[ast.stmt]) -> set[str]:
+    inner = (part for each in statements for part in ast.walk(each))
+    return {part.id for part in inner if isinstance(part, ast.Name)}
+
+
 def _divides(site: Site, node: ast.AST, mask: ast.expr) -> bool:
     """Whether numbers are divided, which may raise."""
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Div, ast.Pow)):
@@ -144,13 +138,4 @@ def _is_number(site: Site, node: ast.expr) -> bool:
 
 
 def _same(node: ast.expr, mask: ast.expr) -> bool:
-    """Whether two expressions are one mask: ``torch.isnan(x)``, ``x.isnan()`` and ``x != x``."""
-    return _spelled(node) == _spelled(mask)
-
-
-def _spelled(mask: ast.expr) -> str:
-    if isinstance(mask, ast.Compare) and isinstance(mask.ops[0], ast.NotEq):
-        left, *others = map(ast.unparse, [mask.left, *mask.comparators])
-        return f"{left}.isnan()" if others == [left] else ast.unparse(mask)
-    asked = asked_of(mask) if isinstance(mask, ast.Call) else None
-    return ast.unparse(mask) if asked is None else f"{ast.unparse(asked)}.{method_name(mask)}()"
+    return ast.dump(node) == ast.dump(mask)
