@@ -130,6 +130,13 @@ def test_other_arms_stay(name: str) -> None:
     assert fix is None or fix.rewrite != "tensor_branch" or fix.applicability == "declined", fix
 
 
+def test_the_truth_of_a_truncated_number_is_not_that_of_the_tensor() -> None:
+    fix, _ = offer(_module("if «int(x.mean())»:\n    x = x * 2\nreturn x"), "PG202")
+    assert fix is None or fix.applicability == "declined", fix
+    fix, _ = offer(_module("if «int((x > 0).sum())»:\n    x = x * 2\nreturn x"), "PG202")
+    assert fix is not None and fix.applicability == "unsafe", fix
+
+
 def test_a_second_draw_is_not_made_where_none_was() -> None:
     test = "«torch.rand(1).item()» > 0.5 and torch.rand(1).item() > 0.5"
     fix, _ = offer(_module(f"if {test}:\n    x = -x\nreturn x"), "PG201")

@@ -109,6 +109,7 @@ def steps(made: Program) -> None:
         condition = made.pick(
             *("x.sum().item() > 0.5", "bool(mask.any())", "float(x.sum()) < 4"),
             *("int(mask.sum()) < 2", "torch.rand(1).item() > 0.5", "int(x.abs().sum().item()) < 3"),
+            *("int(x.abs().mean())", "int(mask.sum())", "int(y.abs().mean()) == 0"),
         )
     word = "if"
     if made.chance(0.3):

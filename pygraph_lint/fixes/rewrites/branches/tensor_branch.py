@@ -100,7 +100,7 @@ def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return call(f"{torch}.logical_not", truth(site, node.operand))
     inner = _read(site, node)
-    if inner is not None:
+    if inner is not None and not _truncates(site, node, inner):
         return truth(site, inner)
     site.require("pure", _is_pure(site, node), "the condition calls what is not known")
     known = site.ask.known(node)
@@ -144,8 +144,8 @@ def _read(site: Site, node: ast.expr) -> ast.expr | None:
         given = [] if given else [node.func.value]
     elif site.ask.callee(node) not in _NUMBERS:
         return None
-    elif len(given) == 1 and (inner := _read(site, given[0])) is not None:
-        return inner
+    elif len(given) == 1 and method_name(given[0]) == "item":
+        return _read(site, given[0])
     return given[0] if len(given) == 1 and site.ask.is_tensor(given[0]) else None
 
 
@@ -155,10 +155,14 @@ _NUMBERS = ("builtins.bool", "builtins.float", "builtins.int")
 def _number(site: Site, side: ast.expr, read: ast.expr | None) -> cst.BaseExpression:
     """A side of a comparison without its read: ``t.long()`` of ``int(t)``, else ``t``."""
     value = operand(site.expression_node(read or side))
-    truncated = isinstance(side, ast.Call) and site.ask.callee(side) == "builtins.int"
-    if read is None or not truncated or site.ask.known(read).dtype in ("int", "bool"):
-        return value
-    return expression("{value}.long()", value=value)
+    truncated = read is not None and _truncates(site, side, read)
+    return expression("{value}.long()", value=value) if truncated else value
+
+
+def _truncates(site: Site, node: ast.expr, read: ast.expr) -> bool:
+    """Whether ``int(t)`` reads another number than ``t`` holds."""
+    whole = isinstance(node, ast.Call) and site.ask.callee(node) == "builtins.int"
+    return whole and site.ask.known(read).dtype not in ("int", "bool")
 
 
 _QUESTIONS = ("any", "all", "isnan", "isinf", "isfinite")
