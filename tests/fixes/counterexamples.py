@@ -385,6 +385,13 @@ CASES = [
     ),
     Case(
         "mask_unless_full",
+        "same-mask",
+        "PG301",
+        lines("return y if «x.any()» else None", head="x: torch.Tensor, y: torch.Tensor"),
+        lambda: (torch.zeros(3), torch.ones(3)),
+    ),
+    Case(
+        "mask_unless_full",
         "block",
         "PG301",
         lines("if y:", "    if «torch.all(x == 1)»:", "        x = None", "return x", head="x, y"),

@@ -122,6 +122,17 @@ def test_a_second_run_finds_nothing_to_change() -> None:
             "x = function(aaaaaaaaaaa, bbbbbbbbbbb)",
             ["x = function(", "    aaaaaaaaaaa,", "    bbbbbbbbbbb,", ")"],
         ),
+        (
+            "x = f(function(aaaaaaaaaaa, bbbbbbbbbbb))",
+            [
+                "x = f(",
+                "    function(",
+                "        aaaaaaaaaaa,",
+                "        bbbbbbbbbbb,",
+                "    )",
+                ")",
+            ],
+        ),
         ("yyyy = aaaaaaa + bbbbbbbbbb", ["yyyy = (", "    aaaaaaa + bbbbbbbbbb", ")"]),
         (
             "  f('a, (b', cccccccccccccccc),",

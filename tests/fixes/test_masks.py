@@ -98,6 +98,16 @@ GUARDS = {
     ),
     "not all": ("PG301", "good = x > 0\nif not «good.all()»:\n    x[~good] = -1"),
     "in place": ("PG301", "bad = x < 0\nif «bad.any()»:\n    x.masked_fill_(bad, 0.0)"),
+    "said behind": ("PG301", "if «(x < 0).sum()» != 0:\n    x[x < 0] = 3\n    print('low')"),
+    "a limit": (
+        "PG301",
+        "bad = x < 0\nif «bad.any()»:\n    x[bad] = torch.finfo(x.dtype).max / 2",
+    ),
+    "a quotient": ("PG307", "if «torch.isnan(x).any()»:\n    x[torch.isnan(x)] = 1 / 4"),
+    "an element of each": (
+        "PG301",
+        "x = x[:, None] * 2\nbad = x[:, 0] < 0\nif «bad.any()»:\n    x[bad, -1] = 2",
+    ),
     "said": (
         "PG307",
         "if «x.isnan().any()»:\n    print('nan')\n"
@@ -132,10 +142,59 @@ def test_writes_under_a_mask_are_not_asked_for(name: str) -> None:
         "bad = x < 0\nif «bad.any()»:\n    x[~bad] = 0",
         "bad = x < 0\nif «bad.all()»:\n    x[bad] = 0",
         "bad = x < 0\nif «bad.any()»:\n    x[bad] = 0\nelse:\n    y = x",
-        "bad = x < 0\nif «bad.any()»:\n    x[bad] = 0\n    print('late')",
+        "bad = x < 0\nif «bad.any()»:\n    x[bad] = 0\n    print(x)",
         "bad = x < 0\nif «bad.any()»:\n    x = torch.where(bad, y, x)",
+        "bad = x < 0\nif «bad.any()»:\n    x[bad, y] = 0",
+        "bad = x < 0\nif «bad.any()»:\n    x[bad, 0] = x[bad, 1]",
     ),
 )
 def test_other_branches_on_a_mask_stay(body: str) -> None:
     fix, _ = offer(_module(f"{body}\nreturn x, y"), "PG301")
     assert fix is None or fix.rewrite != "mask_guard" or fix.applicability == "declined"
+
+
+# What is dropped or kept, the statement or expression that it becomes.
+MASKS = {
+    "unless full": ("mask = None if «kept.all()» else kept", "mask = kept"),
+    "where something is left out": ("mask = bad if «bad.any()» else None", "mask = bad"),
+    "inverted": ("mask = ~bad if not «kept.all()» else None", ""),
+    "read": ("mask = ~bad if «bad.any().item()» else None", "mask = ~bad"),
+    "more is asked": (
+        "mask = ~bad if x.dim() > 1 and «bad.any()» else None",
+        "mask = ~bad if x.dim() > 1 else None",
+    ),
+    "either": (
+        "mask = None if x.dim() > 2 or «kept.all()» else kept",
+        "mask = None if x.dim() > 2 else kept",
+    ),
+    "none before": (
+        "mask = None\nif «bad.any()»:\n    mask = ~bad",
+        "mask = None\n    mask = ~bad",
+    ),
+    "both arms": ("if «bad.any()»:\n    mask = ~bad\nelse:\n    mask = None", "mask = ~bad"),
+    "not any": (
+        "if not «bad.any()»:\n    mask = None\nelse:\n    # the others\n    mask = ~bad",
+        "# the others\n    mask = ~bad",
+    ),
+    "a mask before": ("mask = kept\nif «bad.any()»:\n    mask = ~bad", ""),
+    "another": ("mask = y > 2 if «bad.any()» else None", ""),
+    "one way is enough": ("mask = bad if x.dim() > 2 or «bad.any()» else None", "mask = bad"),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_mask_is_kept_without_asking_whether_it_is_full(name: str) -> None:
+    before, expected = MASKS[name]
+    masked = "x.masked_fill(mask, 0)" if "= bad" in before else "x * mask"
+    text = _module(f"bad = x < 0\nkept = ~bad\n{before}\nreturn x if mask is None else {masked}")
+    fix, after = offer(text, "PG201" if "item" in before else "PG301")
+    served = fix is not None and (fix.rewrite, fix.applicability) == ("mask_unless_full", "unsafe")
+    assert served == bool(expected), fix
+    if not expected:
+        return
+    assert f"    kept = ~bad\n    {expected}\n    return" in after
+    old, new = (module_of(each).forward for each in (marked(text)[0], after))
+    y = torch.ones(3, 2)
+    for x in (torch.ones(3, 2), torch.tensor([[1.0, -1.0]])):
+        torch.testing.assert_close(old(x, y), new(x, y))
+    assert breaks(old, (x, y)) > breaks(new, (x, y)) == 0

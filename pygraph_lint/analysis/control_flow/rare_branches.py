@@ -17,7 +17,12 @@ _SAYS = re.compile(r"^(print|info|debug|error|exception|log)$")
 def begins_with_warning(body: Sequence[ast.stmt]) -> bool:
     """Whether a block first warns: it is for a state that a program is not meant to be in."""
     first = _first(body)
-    return first is not None and _WARNS.search(last_part(first.func)) is not None
+    return first is not None and warns(first)
+
+
+def warns(call: ast.Call) -> bool:
+    """Whether a function or method is called that warns, by its name."""
+    return _WARNS.search(last_part(call.func)) is not None
 
 
 def only_reports(body: Sequence[ast.stmt]) -> bool:
@@ -29,8 +34,7 @@ def _tells(statement: ast.stmt) -> bool:
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call):
         return False
-    last = last_part(call.func)
-    return _SAYS.search(last) is not None or _WARNS.search(last) is not None
+    return _SAYS.search(last_part(call.func)) is not None or warns(call)
 
 
 def _first(body: Sequence[ast.stmt]) -> ast.Call | None:

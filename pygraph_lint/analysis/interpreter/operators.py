@@ -109,7 +109,7 @@ def _computed(dtype: str, left: Value, right: Value) -> Value:
     device = merge_device([left, right])
     if _is_made_at_home(left, right) or _is_made_at_home(right, left):
         device = v.ON_HOST
-    return v.tensor(
+    result = v.tensor(
         source.why,
         dtype,
         device,
@@ -118,6 +118,8 @@ def _computed(dtype: str, left: Value, right: Value) -> Value:
         merge_needs(left, right),
         merge_device_of([left, right]),
     )
+    both = left.kinds & right.kinds & v.NUMBER  # annotated ``float | Tensor``, and a number
+    return result._replace(kinds=result.kinds | v.NUMBER) if both else result
 
 
 def _is_made_at_home(one: Value, other: Value) -> bool:

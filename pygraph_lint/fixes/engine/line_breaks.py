@@ -111,13 +111,12 @@ def _in_parentheses(line: str, indent: str, width: int, unit: str) -> list[str]:
 
 
 def _takes_comma(line: str, pair: _Pair) -> bool:
-    """Whether a comma behind the last part changes nothing: arguments of a call, not a subscript
-    or a group.
+    """Whether formatters write a comma behind the last part: of several arguments of a call, not
+    of a subscript or a group.
     """
-    generator = not pair.commas and " for " in line[pair.open + 1 : pair.close]
     before = line[pair.open - 1] if pair.open else " "
     called = before.isalnum() or before in "_)]"
-    return line[pair.open] == "(" and called and not generator
+    return line[pair.open] == "(" and called and bool(pair.commas)
 
 
 def _parts(line: str, pair: _Pair) -> list[str]:

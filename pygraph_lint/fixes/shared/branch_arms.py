@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pygraph_lint.analysis.syntax.nodes import receiver
 from pygraph_lint.fixes.engine.names import loads, shared, stores
 from pygraph_lint.fixes.engine.site import Declined, Site
+from pygraph_lint.fixes.shared.computable import is_place
 from pygraph_lint.fixes.shared.guards import changes_something, says
 
 
@@ -53,7 +54,7 @@ def _step(site: Site, statement: ast.stmt, arm: list[ast.stmt]) -> Step:
     if says(site, statement, False) and not changes_something(statement):
         return Step(statement)
     target, value = _target(statement), getattr(statement, "value", None)
-    place = isinstance(target, ast.Subscript) and _is_place(target.slice)
+    place = isinstance(target, ast.Subscript) and is_place(site, target.slice)
     if target is None or value is None or not (place or isinstance(target, ast.Name)):
         raise Declined("a branch does more than assign names")
     name = ast.unparse(target)
@@ -75,12 +76,6 @@ def _target(statement: ast.stmt) -> ast.expr | None:
         return statement.target
     filled = receiver(getattr(statement, "value", None), ("zero_",))
     return filled if isinstance(statement, ast.Expr) else None
-
-
-def _is_place(index: ast.expr) -> bool:
-    """Whether an index is written out: numbers and slices, and no mask."""
-    plain = (ast.Constant, ast.Slice, ast.Tuple, ast.UnaryOp, ast.USub, ast.expr_context)
-    return all(isinstance(each, plain) for each in ast.walk(index))
 
 
 #: What changes nothing, by operator.

@@ -6,9 +6,10 @@ import ast
 
 from pygraph_lint.analysis.control_flow.statement_graph import defaults
 from pygraph_lint.analysis.queries.interface import Type
-from pygraph_lint.analysis.syntax.nodes import is_constant, method_name
+from pygraph_lint.analysis.syntax.nodes import is_constant, method_name, receiver
+from pygraph_lint.fixes.engine.names import stores
 from pygraph_lint.fixes.engine.site import Site
-from pygraph_lint.fixes.shared.conditions import single_elements
+from pygraph_lint.fixes.shared.conditions import is_limit, single_elements
 from pygraph_lint.fixes.shared.factories import literal_number
 
 # One result for each element, whatever the shape; or a result of one element.
@@ -21,10 +22,16 @@ _ELEMENTWISE = frozenset(
         *("isfinite", "logical_not", "softplus", "leaky_relu", "elu", "zeros_like", "ones_like"),
         *("full_like", "masked_fill", "add", "sub", "mul", "div", "true_divide", "where"),
         *("maximum", "minimum", "pow", "eq", "ne", "lt", "le", "gt", "ge", "logical_and"),
-        *("logical_or", "softmax", "log_softmax", "normalize", "to", "type_as"),
+        *("logical_or", "logical_xor", "softmax", "log_softmax", "normalize", "to", "type_as"),
+        *("erf", "tan", "atan", "atan2", "sinh", "cosh", "log2", "log10", "exp2", "trunc", "sgn"),
+        *("logsigmoid", "selu", "mish", "relu6", "hardtanh", "cumsum", "long", "int", "bool"),
     )
 )
-_REDUCING = frozenset(("sum", "mean", "any", "all", "norm", "std", "var", "amax", "amin"))
+_REDUCING = frozenset(
+    ("sum", "mean", "any", "all", "norm", "std", "var", "amax", "amin", "nansum", "nanmean", "prod")
+)
+# These give the elements of a tensor of any shape another one.
+_RESHAPING = frozenset(("flatten()", "reshape(-1)", "view(-1)", "unsqueeze(0)", "unsqueeze(-1)"))
 # These have no result where there is no element.
 _EXTREME = frozenset(("max", "min", "amax", "amin"))
 _SIZED = frozenset(("zeros", "ones", "full", "new_zeros", "new_ones", "new_full"))
@@ -37,6 +44,8 @@ SINGLE = ""
 ONE = "1"
 #: That of what is computed of tensors of shapes that nothing proves to be one.
 SOME = "?"
+# What the shape of a view begins with.
+_VIEW = "view "
 
 
 def shape_of(site: Site, node: ast.expr) -> str | None:
@@ -54,8 +63,37 @@ def shape_of(site: Site, node: ast.expr) -> str | None:
     if isinstance(node, (ast.Name, ast.Attribute)):
         return _held(site, node)
     if isinstance(node, ast.Call):
-        return _called(site, node)
-    return None
+        return _view(site, node) or _called(site, node)
+    return _element(site, node) if isinstance(node, ast.Subscript) else None
+
+
+def _element(site: Site, node: ast.Subscript) -> str | None:
+    """The shape of an element that the condition reads, too, or that an arm assigns."""
+    stored = [each for each in ast.walk(site.tree) if isinstance(each, ast.Subscript)]
+    places = [each for each in stored if isinstance(each.ctx, ast.Store)]
+    places += [each for each in ast.walk(getattr(site.tree, "test", node)) if each in stored]
+    found = ast.unparse(node) in map(ast.unparse, places) and site.ask.is_tensor(node.value)
+    return ast.unparse(node) if found and is_place(site, node.slice) else None
+
+
+def is_view(shape: str | None) -> bool:
+    """Whether a shape is that of a view, which is not that of what it is a view of."""
+    return shape is not None and shape.startswith(_VIEW)
+
+
+def _view(site: Site, node: ast.Call) -> str | None:
+    """The shape of ``x.reshape(-1)``, ``x.unsqueeze(0)``; ``x.view(-1)`` may raise, unless the
+    condition asks for it, too.
+    """
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    how = ast.unparse(node).rpartition(".")[2]
+    if owner is None or how not in _RESHAPING or not site.ask.is_tensor(owner):
+        return None
+    asked = [ast.dump(each) for each in ast.walk(getattr(site.tree, "test", site.tree))]
+    inner = shape_of(site, owner)
+    if inner is None or (how == "view(-1)" and ast.dump(node) not in asked):
+        return None
+    return ONE if inner in (SINGLE, ONE) else SOME if inner == SOME else f"{_VIEW}{inner}.{how}"
 
 
 _PLAIN = (ast.Add, ast.Sub, ast.Mult, ast.BitAnd, ast.BitOr)
@@ -96,7 +134,7 @@ def may_not_fit(site: Site, node: ast.expr) -> bool:
 
 def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:
     known = site.ask.known(node)
-    if known.must_be(Type.NUMBER) or known.rank == 0:
+    if known.must_be(Type.NUMBER) or known.rank == 0 or is_limit(site, node):
         return SINGLE
     guessed = known.types == Type.ANYTHING or "passed to" in known.evidence
     if known.may_be(Type.NONE) and not guessed:
@@ -152,7 +190,7 @@ def _called(site: Site, node: ast.Call) -> str | None:
         return SINGLE if first is not None and literal_number(first) is not None else None
     given = [item for item in node.keywords if not _is_kind(site, item.value)]
     if last in _SIZED and first is not None and not given:
-        return SINGLE if ast.unparse(first) in ("()", "[]") else None
+        return SINGLE if ast.unparse(first) in ("()", "[]") else _sized_as(site, first)
     if last == "reshape" and first is not None and ast.unparse(first) == "()":
         return SINGLE if shape_of(site, parts[0]) is not None else None
     values = [item.value for item in given if item.arg in _OPERANDS]
@@ -167,6 +205,14 @@ def _called(site: Site, node: ast.Call) -> str | None:
         return SINGLE if len(parts) == 1 else found if pair else None
     small = last not in _LIMITED or all(map(_is_small, parts[1:]))
     return found if last in _ELEMENTWISE and small else None
+
+
+def _sized_as(site: Site, size: ast.expr) -> str | None:
+    """The shape that ``x.shape`` and ``x.size()`` are."""
+    of = receiver(size, ("size",)) if isinstance(size, ast.Call) and not size.args else None
+    if isinstance(size, ast.Attribute) and size.attr == "shape":
+        of = size.value
+    return shape_of(site, of) if of is not None and site.ask.is_tensor(of) else None
 
 
 _OPERANDS = frozenset(
@@ -190,3 +236,21 @@ def _is_small(node: ast.expr) -> bool:
     """Whether an argument is no number that some floating dtype cannot hold."""
     number = literal_number(node)
     return number is None or abs(number) <= _HALF_MAX
+
+
+def is_place(site: Site, index: ast.expr) -> bool:
+    """Whether an index is made of numbers and slices, no mask, and the same in the whole branch."""
+    read = [each for each in ast.walk(index) if isinstance(each, ast.Name)]
+    moved = any(stores(site.statement, each.id) for each in read)
+    plain = all(
+        isinstance(each, (*_WRITTEN, ast.Name, ast.BinOp, ast.operator)) for each in ast.walk(index)
+    )
+    return plain and not moved and all(site.ask.known(it).must_be(Type.NUMBER) for it in read)
+
+
+def is_written_out(index: ast.expr) -> bool:
+    """Whether an index has nothing but literals and slices."""
+    return all(isinstance(each, _WRITTEN) for each in ast.walk(index))
+
+
+_WRITTEN = (ast.Constant, ast.Slice, ast.Tuple, ast.UnaryOp, ast.USub, ast.expr_context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.analysis.syntax.nodes import method_name
+from pygraph_lint.analysis.syntax.nodes import dotted, method_name
 from pygraph_lint.fixes.engine.site import Site
 
 _REDUCING = frozenset(("any", "all", "item", "sum", "max", "min", "mean"))
@@ -92,3 +92,14 @@ def is_truth(site: Site, node: ast.expr) -> bool:
     if isinstance(node, ast.Compare):
         return len(node.ops) == 1 and isinstance(node.ops[0], PLAIN)
     return method_name(node) in ("any", "all")
+
+
+def is_limit(site: Site, node: ast.AST) -> bool:
+    """Whether an expression is a limit of a tensor's dtype: ``torch.finfo(x.dtype).max``."""
+    limits = node.value if isinstance(node, ast.Attribute) else None
+    if not isinstance(limits, ast.Call) or site.ask.callee(limits) not in _LIMITS:
+        return False
+    return all((dotted(each) or "").endswith(".dtype") for each in limits.args)
+
+
+_LIMITS = ("torch.finfo", "torch.iinfo")

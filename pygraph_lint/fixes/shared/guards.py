@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import libcst as cst
 
+from pygraph_lint.analysis.control_flow.rare_branches import warns
 from pygraph_lint.fixes.engine.build import Line, expression, operand
 from pygraph_lint.fixes.engine.imports import add_torch, use_torch
 from pygraph_lint.fixes.engine.site import Declined, Site
@@ -117,8 +118,8 @@ _LOG_METHODS = frozenset(
 
 
 def says(site: Site, statement: ast.stmt, logs: bool) -> bool:
-    """Whether a statement is a call of print, a logger or warnings, and nothing else. ``logs``: the
-    analysis says that its method logs.
+    """Whether a statement is a call of print, a logger, warnings or a function that warns by its
+    name (``rank_zero_warn``), and nothing else. ``logs``: the analysis says that its method logs.
     """
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call):
@@ -127,5 +128,5 @@ def says(site: Site, statement: ast.stmt, logs: bool) -> bool:
     if name.startswith(("logging.", "warnings.")):
         return True
     if isinstance(call.func, ast.Name):
-        return name in ("builtins.print", "pprint.pprint")
+        return name in ("builtins.print", "pprint.pprint") or warns(call)
     return isinstance(call.func, ast.Attribute) and (logs or call.func.attr in _LOG_METHODS)

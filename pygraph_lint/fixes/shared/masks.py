@@ -12,6 +12,7 @@ from pygraph_lint.analysis.syntax.nodes import is_constant, method_name
 from pygraph_lint.fixes.engine.build import Change, call, changed, expression, operand
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.site import Site
+from pygraph_lint.fixes.shared.conditions import is_limit
 
 # One result for each element; none of these raises for a value.
 _FUNCTIONS = frozenset(
@@ -104,7 +105,7 @@ def _is_number(site: Site, node: ast.expr) -> bool:
     known = site.ask.known(node)
     single = known.must_be(Type.NUMBER) or (known.must_be(Type.TENSOR) and known.rank == 0)
     named = (site.ask.qualified(node) or "").startswith(("math.", "numpy.", "torch."))
-    return single or named
+    return single or named or is_limit(site, node)
 
 
 def _is_parameter(node: ast.expr) -> bool:

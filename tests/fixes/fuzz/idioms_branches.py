@@ -92,7 +92,8 @@ def _step(made: Program, name: str) -> str:
         *(f"{name} = {name} * {other}", f"{name} = {name} - {other}", f"{name} = x * {other}"),
         *(f"{name} -= {other}", f"{name} += y", f"{name} *= 2", "half = x * 2", "x = x.abs()"),
         *(f"{name} = {name} / x.abs().sum()", f"{name}[..., 0] = 2", f"{name}.zero_()"),
-        *(() if made.scripted else ("print(x.shape)", "logger.warning('large')")),
+        *(f"{name} = x - x.cumsum(-1)", f"{name} = {name} * x.reshape(-1).sum()"),
+        *(() if made.scripted else ("print(x.shape)", "logger.warning('large')", "warn_once(k)")),
     )
 
 
@@ -105,7 +106,11 @@ def steps(made: Program) -> None:
     made.add("half = x / 2" if made.chance(0.8) else "if k > 0: half = x / 2")
     condition = _condition(made)
     if made.chance(0.3) and not made.scripted:
-        condition = made.pick("x.sum().item() > 0.5", "bool(mask.any())", "float(x.sum()) < 4")
+        condition = made.pick(
+            *("x.sum().item() > 0.5", "bool(mask.any())", "float(x.sum()) < 4"),
+            *("int(mask.sum()) < 2", "torch.rand(1).item() > 0.5", "int(x.abs().sum().item()) < 3"),
+            *("int(x.abs().mean())", "int(mask.sum())", "int(y.abs().mean()) == 0"),
+        )
     word = "if"
     if made.chance(0.3):
         made.add("if k > 1:", f"    {name} = x")
@@ -115,6 +120,28 @@ def steps(made: Program) -> None:
         made.add(f"    {_step(made, name)}")
     if made.chance(0.4):
         made.add("else:", f"    {_step(made, name)}")
+    made.kept.append(name)
+
+
+@idiom("tensor_branch")
+def elements(made: Program) -> None:
+    """Arms that write to elements of a tensor, in a loop over its rows."""
+    made.scripted = False
+    name = made.name()
+    made.add(f"{name} = x * 1.5", f"for i in range(min({name}.dim(), 1) and len({name})):")
+    asked = made.pick(f"({name}[i] > 0).any()", f"{name}[i].sum() > 0", _condition(made))
+    read = made.pick(f"{name}[i]", f"{name}[i]", f"{name}[0]", "x[i]")
+    value = made.pick(
+        *("0", "2.5", f"{read} * 2", f"{read} - 1", f"{read} * y", f"-{read}", "x[mask]"),
+        *(f"{read}.relu()", f"{read} + x[i]"),
+    )
+    lines = [f"{name}[i] {made.pick('=', '=', '+=', '*=')} {value}"]
+    if made.chance(0.3):
+        more = made.pick("k = k - 1", f"{name}[0] = 1.0", "print(i)", f"{name} = {name} + 1")
+        lines.insert(made.rng.randint(0, 1), more)
+    made.add(f"    if {asked}:", *(f"        {line}" for line in lines))
+    if made.chance(0.4):
+        made.add("    else:", f"        {name}[i] = {made.pick('1.0', read, f'{read} + 1')}")
     made.kept.append(name)
 
 
@@ -299,3 +326,27 @@ def full_mask(made: Program) -> None:
     made.add(
         made.pick("    x = x.masked_fill(~mask, 0)", "    x = x * mask", "    x = x + 0 * mask")
     )
+
+
+@idiom("mask_unless_full")
+def full_mask_among_choices(made: Program) -> None:
+    """A mask or None, chosen by what the mask holds."""
+    made.scripted = False
+    bad = made.pick("mask", "(x != x)", "x.isnan()")
+    made.add(f"bad = {bad}")
+    kept, asked = made.pick("bad", "~bad", "bad.logical_not()", "x"), "bad.any()"
+    asked = made.pick(asked, f"bool({asked})", f"{asked}.item()", "not (~bad).all()")
+    asked = made.pick(asked, asked, f"k > 0 and {asked}", f"k > 0 or {asked}")
+    form = made.pick("choice", "choice", "negated", "none before", "else", "dropped")
+    if form == "choice":
+        made.add(f"found = {kept} if {asked} else None")
+    elif form == "negated":
+        made.add(f"found = None if not ({asked}) else {kept}")
+    elif form == "none before":
+        made.add(made.pick("found = None", "found = None", "found = bad"))
+        made.add(f"if {asked}:", f"    found = {kept}")
+    elif form == "else":
+        made.add(f"if {asked}:", f"    found = {kept}", "else:", "    found = None")
+    else:
+        made.add("if not bad.any():", "    found = None", "else:", f"    found = {kept}")
+    made.add("if found is not None:", "    x = x.masked_fill(found != 0, 0)")

@@ -33,7 +33,8 @@ def asked(made: Program) -> None:
     """A branch that asks whether a mask selects anything, around writes under it."""
     made.scripted = False
     made.add("out = x * 1.0", "other = torch.zeros_like(out)")
-    number = made.pick("0", "-1.0", "k", "float('-inf')", "1.0 / k")
+    number = made.pick("0", "-1.0", "k", "float('-inf')", "1.0 / k", "self.limit", "k / 3")
+    number = made.pick(number, number, number, number, "torch.finfo(x.dtype).max")
     rows = made.chance(0.3)
     mask = _mask(made, *(["x.sum(-1) > 0"] * 9 if rows else ["x < -99"]))
     inner, mask = mask, f"~({mask})" if made.chance(0.2) else mask
@@ -41,6 +42,8 @@ def asked(made: Program) -> None:
         *(f"out[{mask}] = {number}", f"out[{mask}] = other[{mask}] - {number}"),
         *(f"out[{mask}] += 1", f"out[{mask}] = x[{mask}]", f"out[{mask}] = y"),
     ]
+    if "sum(-1)" in made.lines[-1] + mask and "~" not in mask:
+        writes += [f"out[{mask}, :1] = {number}", f"out[{mask}, :1] = -x[{mask}, :1]"] * 2
     fills = [
         *(f"out = torch.where({mask}, {number}, out)", f"out = out.masked_fill({mask}, 0.0)"),
         *(f"out = torch.where({mask}, out.abs(), out)", f"out.masked_fill_({mask}, {number})"),
@@ -53,10 +56,12 @@ def asked(made: Program) -> None:
         if made.chance(0.3):
             lines.insert(1, "out = out.clone()")
     if made.chance(0.3):
-        lines.insert(0, made.pick("print('set')", "logger.info('set')"))
+        at = made.pick("0", "0", str(len(lines)))
+        lines.insert(int(at), made.pick("print('set')", "logger.info('set')", "print(out)"))
     test = made.pick(
         *(f"({mask}).any()", f"torch.any({mask})", f"({mask}).sum() > 0", f"({mask}).any().item()"),
         *(f"k > 1 and ({mask}).any()", f"bool(({mask}).any())", f"({mask}).all()"),
+        f"({mask}).sum().item() != 0",
     )
     if mask != inner:
         test = f"not ({inner}).all()"

@@ -30,6 +30,7 @@ PARTS = {
 
 """,
     "same": "def same(x):\n    return x\n\n\n",
+    "warn_once": "def warn_once(text):\n    warnings.warn(str(text))\n\n\n",
     "doubled": "def doubled(x: torch.Tensor) -> torch.Tensor:\n    return x * 2\n\n\n",
 }
 #: What the programs' ``forward`` takes, with its annotation.

@@ -15,11 +15,12 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.queries.interface import Type
-from pygraph_lint.analysis.syntax.nodes import compared, is_zero, method_name, negated
+from pygraph_lint.analysis.syntax.nodes import compared, dotted, is_zero, method_name, negated
 from pygraph_lint.fixes.engine.build import Line, conjunction
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
-from pygraph_lint.fixes.shared.computable import SINGLE, shape_of
+from pygraph_lint.fixes.shared.computable import SINGLE, is_written_out, shape_of
 from pygraph_lint.fixes.shared.conditions import is_within, operands
+from pygraph_lint.fixes.shared.factories import literal_number
 from pygraph_lint.fixes.shared.guards import not_compiling, says
 from pygraph_lint.fixes.shared.masks import index_of, is_elementwise, is_mask, masked_reads, reduced
 
@@ -40,9 +41,11 @@ class MaskGuard(Rewrite):
         mask = _any_of(site, asked[0]) if len(asked) == 1 else None
         if mask is None or node.orelse or not is_within(site, node.test):
             raise Declined
-        count = next((n for n, each in enumerate(node.body) if not says(site, each, False)), 0)
-        said, writes = node.body[:count], node.body[count:]
-        under = all(_is_under(site, each, mask) for each in writes)
+        said = [each for each in node.body if says(site, each, False)]
+        writes = [each for each in node.body if each not in said]
+        under = bool(writes) and all(_is_under(site, each, mask) for each in writes)
+        # A message that stands behind a write, and will stand in front, shows nothing of it.
+        under &= node.body[: len(said)] == said or _names(said).isdisjoint(_names(writes))
         under &= not any(_divides(site, each, mask) for it in writes for each in ast.walk(it))
         site.require("under", under, "")
         certain = is_mask(site, mask) and site.ask.is_pure(node.test)
@@ -71,12 +74,13 @@ def _any_of(site: Site, node: ast.expr) -> ast.expr | None:
     left, operator, right = compared(node) or (node, None, node)
     if operator is None:
         return reduced(site, node, "any")
-    return reduced(site, left, "sum") if isinstance(operator, ast.Gt) and is_zero(right) else None
+    some = isinstance(operator, (ast.Gt, ast.NotEq)) and is_zero(right)
+    return reduced(site, left, "sum") if some else None
 
 
 def _is_under(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:
     """Whether a statement changes what a mask selects alone, and nothing where it is empty:
-    ``x[m] = y[m]``, ``x = torch.where(m, 0, x)``, ``x = x.masked_fill(m, 0)``.
+    ``x[m] = y[m]``, ``x[m, 0] = 1``, ``x = torch.where(m, 0, x)``, ``x = x.masked_fill(m, 0)``.
     """
     if isinstance(statement, ast.Expr):
         filled = statement.value
@@ -86,8 +90,12 @@ def _is_under(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:
         target = statement.targets[0]
     value = getattr(statement, "value", None)
     if isinstance(target, ast.Subscript) and isinstance(value, ast.expr):
-        same = _same(index_of(target), mask) and site.ask.is_pure(target.value)
-        return same and is_elementwise(site, value, mask)
+        index = index_of(target)
+        parts = index.elts if isinstance(index, ast.Tuple) else [index]
+        same = _same(parts[0], mask) and all(map(is_written_out, parts[1:]))
+        # What a module holds is not of the size that a mask selects in one call.
+        fits = is_elementwise(site, value, index) or (dotted(value) or "").startswith("self.")
+        return same and fits and site.ask.is_pure(target.value)
     if not isinstance(target, ast.Name) or not isinstance(value, ast.Call):
         return False
     if method_name(value) == "masked_fill":
@@ -102,10 +110,17 @@ def _is_under(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:
     return _same(asked, mask) and fits and ast.unparse(old) == target.id
 
 
+def _names(statements: list[ast.stmt]) -> set[str]:
+    inner = (part for each in statements for part in ast.walk(each))
+    return {part.id for part in inner if isinstance(part, ast.Name)}
+
+
 def _divides(site: Site, node: ast.AST, mask: ast.expr) -> bool:
     """Whether numbers are divided, which may raise."""
-    quotient = isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.Pow))
-    return quotient and not masked_reads(node, mask) and not site.ask.is_tensor(node)  # type: ignore
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Div, ast.Pow)):
+        return False
+    literal = isinstance(node.op, ast.Div) and literal_number(node.right)
+    return not literal and not masked_reads(node, mask) and not site.ask.is_tensor(node)
 
 
 def _fills(site: Site, node: ast.expr, mask: ast.expr, name: str | None = None) -> bool:

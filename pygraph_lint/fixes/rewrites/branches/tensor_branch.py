@@ -12,6 +12,7 @@ not taken are left alone.
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from functools import partial, reduce
 
 import libcst as cst
@@ -31,7 +32,16 @@ from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.names import changes_in_place
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.branch_arms import NEUTRAL, Step, steps
-from pygraph_lint.fixes.shared.computable import ONE, SINGLE, alike, is_held, may_not_fit, shape_of
+from pygraph_lint.fixes.shared.computable import (
+    ONE,
+    SINGLE,
+    alike,
+    is_held,
+    is_view,
+    is_written_out,
+    may_not_fit,
+    shape_of,
+)
 from pygraph_lint.fixes.shared.conditions import (
     PLAIN,
     asked_of,
@@ -90,9 +100,9 @@ def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return call(f"{torch}.logical_not", truth(site, node.operand))
     inner = _read(site, node)
-    if inner is not None:
+    if inner is not None and not _truncates(site, node, inner):
         return truth(site, inner)
-    site.require("pure", site.ask.is_pure(node), "the condition calls what is not known")
+    site.require("pure", _is_pure(site, node), "the condition calls what is not known")
     known = site.ask.known(node)
     tensor, single, value = known.must_be(Type.TENSOR), known.rank == 0, site.expression_node(node)
     if isinstance(node, ast.Compare):
@@ -104,8 +114,7 @@ def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
             site.safe_only_if("compared", False, "numbers are compared in the tensor's dtype")
             tensor, value = isinstance(node.ops[0], PLAIN), cst.ensure_type(value, cst.Comparison)
             left, right = (
-                operand(site.expression_node(read or side))
-                for read, side in zip(reads, sides, strict=True)
+                _number(site, side, read) for read, side in zip(reads, sides, strict=True)
             )
             other = value.comparisons[0].with_changes(comparator=right)
             value = value.with_changes(left=left, comparisons=[other])
@@ -117,16 +126,43 @@ def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
     return value if single else expression("{value}.reshape(())", value=grouped(value))
 
 
+def _is_pure(site: Site, node: ast.expr) -> bool:
+    """Whether a condition may be evaluated in any case; a draw that is all of it is made once, as
+    before.
+    """
+    effects = site.ask.effects(node)
+    alone = node is getattr(site.tree, "test", None)
+    return effects.none or (alone and replace(effects, draws=False).none)
+
+
 def _read(site: Site, node: ast.expr) -> ast.expr | None:
-    """The tensor of ``t.item()``, ``bool(t)``, ``float(t)``."""
+    """The tensor of ``t.item()``, ``bool(t)``, ``float(t)``, ``int(t)``, ``int(t.item())``."""
     if not isinstance(node, ast.Call) or node.keywords:
         return None
     given = node.args
     if method_name(node) == "item" and isinstance(node.func, ast.Attribute):
         given = [] if given else [node.func.value]
-    elif site.ask.callee(node) not in ("builtins.bool", "builtins.float"):
+    elif site.ask.callee(node) not in _NUMBERS:
         return None
+    elif len(given) == 1 and method_name(given[0]) == "item":
+        return _read(site, given[0])
     return given[0] if len(given) == 1 and site.ask.is_tensor(given[0]) else None
+
+
+_NUMBERS = ("builtins.bool", "builtins.float", "builtins.int")
+
+
+def _number(site: Site, side: ast.expr, read: ast.expr | None) -> cst.BaseExpression:
+    """A side of a comparison without its read: ``t.long()`` of ``int(t)``, else ``t``."""
+    value = operand(site.expression_node(read or side))
+    truncated = read is not None and _truncates(site, side, read)
+    return expression("{value}.long()", value=value) if truncated else value
+
+
+def _truncates(site: Site, node: ast.expr, read: ast.expr) -> bool:
+    """Whether ``int(t)`` reads another number than ``t`` holds."""
+    whole = isinstance(node, ast.Call) and site.ask.callee(node) == "builtins.int"
+    return whole and site.ask.known(read).dtype not in ("int", "bool")
 
 
 _QUESTIONS = ("any", "all", "isnan", "isinf", "isfinite")
@@ -196,6 +232,11 @@ def _selected(
         _expect_fitting(site, step.value, shape_of(site, step.value))
         return old
     torch, value = use_torch(site), site.expression_node(step.value)
+    if isinstance(step.target, ast.Subscript):
+        site.safe_only_if("in-place", False, f"`{step.name}` is changed in any case")
+        site.safe_only_if("fits", is_written_out(step.target.slice), _FITS)
+        kept = _keeps_for_gradient(site, step.target)
+        site.require("computable", not kept, "what is written to is needed for its gradient")
     if isinstance(step.statement, ast.Assign):
         _expect_selectable(site, node, step, again)
         rest = site.expression_node(step.target if step.other is None else step.other)
@@ -265,7 +306,9 @@ def _expect_fitting(
     """An arm can be computed in any case, and has a shape, for all that the text shows."""
     found, changed_later = shape_of(site, value), _changed_behind(site, value)
     known = {each for each in ranks if each}
-    computable = None not in (found, shape) and len(known) < 2 and not changed_later
+    apart = found != shape and (is_view(found) or is_view(shape))
+    computable = None not in (found, shape) and not apart
+    computable = computable and len(known) < 2 and not changed_later
     site.require(
         "computable", computable, "an arm may raise when it is not taken, or have another shape"
     )
@@ -286,6 +329,20 @@ def _changed_behind(site: Site, value: ast.expr) -> bool:
     inside = [each for each in ast.walk(site.statement) if isinstance(each, ast.Name)]
     names -= {each.id for each in inside if isinstance(each.ctx, ast.Store)}
     return any(changes_in_place(each, name) for each in behind for name in names)
+
+
+def _keeps_for_gradient(site: Site, place: ast.Subscript) -> bool:
+    """Whether the gradient of what an arm assigns may need a tensor that is written to there."""
+    inside = list(ast.walk(site.statement))
+    assigned = [each.value for each in inside if isinstance(each, (ast.Assign, ast.AugAssign))]
+    for each in (inner for value in assigned for inner in ast.walk(value)):
+        scaled = isinstance(each, ast.BinOp) and isinstance(each.right, ast.Constant)
+        plain = (ast.Add, ast.Sub, ast.Mult, ast.Div) if scaled else (ast.Add, ast.Sub)
+        linear = isinstance(each, ast.BinOp) and isinstance(each.op, plain)
+        needs = isinstance(each, (ast.BinOp, ast.Call)) and not linear
+        if needs and any(dotted(part) == dotted(place.value) for part in ast.walk(each)):
+            return True
+    return False
 
 
 _UNRELATED = "nothing shows that the arms are of one shape"

@@ -1,0 +1,160 @@
+"""Arms of branches that become ``torch.where``: elements, views, draws, warnings."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+import torch
+
+from tests.fixes.equivalence import assert_near, breaks, module_of, run
+from tests.fixes.support import offer
+
+HEAD = """import torch
+
+
+def rank_zero_warn(text):
+    print(text)
+
+
+def forward(x: torch.Tensor, y: torch.Tensor, n: int = 1):
+"""
+
+
+def _module(body: str) -> str:
+    return HEAD + textwrap.indent(textwrap.dedent(body).strip(), "    ") + "\n"
+
+
+# As OpenMMLab, torchmetrics, torchtune, ultralytics, pytorchvideo and spyrit write them.
+ARMS = {
+    "an element of a loop": (
+        "PG301",
+        "found = torch.ones(2)\nfor i in (0, 1):\n    if {}:\n        found[i] = 0.0\nreturn found",
+        "(x[i] > 0).all()",
+        "found[i] = torch.where((x[i] > 0).all(), 0.0, found[i])",
+    ),
+    "a column, in both arms": (
+        "PG301",
+        "x = x * 1\nif {}:\n    x[:, n] = x[:, n] * 2\nelse:\n    x[:, n] = 3.0\nreturn x",
+        "x.sum() > 0",
+        "x[:, n] = torch.where(x.sum() > 0, x[:, n] * 2, 3.0)",
+    ),
+    "an element that the condition reads": (
+        "PG301",
+        "x = x * 1\nif {}:\n    x[0, n] += x[0, n]\nreturn x",
+        "x[0, n] > 0",
+        "x[0, n] += torch.where((x[0, n] > 0).reshape(()), x[0, n], 0)",
+    ),
+    "an integer": (
+        "PG202",
+        "if {} < 3:\n    x = x * 2\nreturn x",
+        "int((x > 0).sum())",
+        "x = torch.where(((x > 0).sum() < 3).reshape(()), x * 2, x)",
+    ),
+    "a truncated number": (
+        "PG202",
+        "if {} == 0:\n    x = x * 2\nreturn x",
+        "int(x.mean().item())",
+        "x = torch.where((x.mean().long() == 0).reshape(()), x * 2, x)",
+    ),
+    "a draw": (
+        "PG201",
+        "if {} > 0.5:\n    x = -x\nreturn x",
+        "torch.rand(1).item()",
+        "x = torch.where((torch.rand(1) > 0.5).reshape(()), -x, x)",
+    ),
+    "one more dimension": (
+        "PG301",
+        "y = y[:, 0]\nif {}:\n    x = x * y.unsqueeze(-1)\nreturn x",
+        "(y > 0).any()",
+        "x = torch.where((y > 0).any(), x * y.unsqueeze(-1), x)",
+    ),
+    "zeros of the shape": (
+        "PG301",
+        "if {}:\n    x = torch.where(y > 1, x, torch.zeros(x.shape, device=x.device))\nreturn x",
+        "(y > 1).sum() != 0",
+        "torch.where(y > 1, x, torch.zeros(x.shape, device=x.device))",
+    ),
+    "a limit": (
+        "PG301",
+        "if {}:\n    x = x.masked_fill(y > 1, torch.finfo(x.dtype).min)\nreturn x",
+        "(y > 1).any()",
+        "torch.where((y > 1).any(), x.masked_fill(y > 1, torch.finfo(x.dtype).min), x)",
+    ),
+    "without dimensions": (
+        "PG301",
+        "if {}:\n    return torch.tensor(0.0)\nreturn torch.sum(y.view(-1) * x.reshape(-1))",
+        "torch.sum(y.view(-1)) == 0",
+        "torch.sum(y.view(-1) * x.reshape(-1))",
+    ),
+    "a warning": (
+        "PG301",
+        "if {}:\n    rank_zero_warn('none')\n    x = torch.ones_like(x)\nreturn x",
+        "(y == 0).all()",
+        "x = torch.where(chosen, torch.ones_like(x), x)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_arms_that_select(name: str) -> None:
+    code, body, asked, expected = ARMS[name]
+    fix, after = offer(_module(body.format(f"«{asked}»")), code)
+    assert fix is not None and (fix.rewrite, fix.applicability) == ("tensor_branch", "unsafe"), fix
+    assert expected in after
+    old, new = (module_of(text).forward for text in (_module(body.format(asked)), after))
+    for values in ([[1.0, -2.0], [3.0, 0.5]], [[-1.0, -1.0], [0.0, -0.5]]):
+        x = torch.tensor(values, requires_grad=True)
+        for y in (x.detach() + 1, torch.zeros(2, 2)):
+            before, now = run(old, (x, y)), run(new, (x, y))
+            now.gradients = now.gradients if before.gradients else []
+            assert_near(before, now)
+    assert breaks(old, (x, y)) > breaks(new, (x, y)) == 0
+
+
+OTHERS = {
+    "a view in place of the tensor": "if {}:\n    x = x.unsqueeze(0)\nreturn x",
+    "a view that may not be there": "if {}:\n    x = x * y.view(-1)\nreturn x",
+    "a mask": "x = x * 1\nif {}:\n    x[y > 0] = 0\nreturn x",
+    "an element that is needed for gradients": (
+        "x = x * 1\nif {}:\n    x[0, n] = x[0, n] * y.sum()\nreturn x"
+    ),
+    "a place that the arm moves": "x = x * 1\nif {}:\n    n = n - 1\n    x[n] = 0.0\nreturn x",
+    "another element": "x = x * 1\nif {}:\n    x[0] = x[n]\nreturn x",
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_arms_stay(name: str) -> None:
+    fix, _ = offer(_module(OTHERS[name].format("«(x > 0).any()»")), "PG301")
+    assert fix is None or fix.rewrite != "tensor_branch" or fix.applicability == "declined", fix
+
+
+def test_the_truth_of_a_truncated_number_is_not_that_of_the_tensor() -> None:
+    fix, _ = offer(_module("if «int(x.mean())»:\n    x = x * 2\nreturn x"), "PG202")
+    assert fix is None or fix.applicability == "declined", fix
+    fix, _ = offer(_module("if «int((x > 0).sum())»:\n    x = x * 2\nreturn x"), "PG202")
+    assert fix is not None and fix.applicability == "unsafe", fix
+
+
+def test_a_second_draw_is_not_made_where_none_was() -> None:
+    test = "«torch.rand(1).item()» > 0.5 and torch.rand(1).item() > 0.5"
+    fix, _ = offer(_module(f"if {test}:\n    x = -x\nreturn x"), "PG201")
+    assert fix is None or fix.applicability == "declined", fix
+
+
+MAY_BE_NUMBERS = {
+    "selected": ("PG301", "if «low > 3»:\n    x = x * 2\nreturn x"),
+    "computed before": ("PG301", "low = low * 2\nif «low > 3»:\n    low = low - 1\nreturn low"),
+    "raised": ("PG303", "if «low > 9»:\n    raise ValueError('large')\nreturn x"),
+}
+
+
+@pytest.mark.parametrize("name", MAY_BE_NUMBERS)
+def test_what_may_be_a_number_is_not_asked_as_a_tensor(name: str) -> None:
+    code, body = MAY_BE_NUMBERS[name]
+    text = _module(body).replace("x: torch.Tensor, y", "low: float | torch.Tensor, x")
+    _, after = offer(text, code)
+    assert "torch.where" not in after and "_assert_async" not in after
+    _, after = offer(text.replace("float | torch.Tensor", "torch.Tensor"), code)
+    assert "torch.where" in after or "_assert_async" in after
