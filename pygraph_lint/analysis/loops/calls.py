@@ -70,6 +70,7 @@ WRAPPERS = frozenset(
 DEVICE = v.tensor("it comes from the model", device=v.ON_DEVICE)
 LOSS = v.tensor("its gradients are computed", device=v.ON_DEVICE)
 MOVED = v.tensor("it was moved to the device", device=v.ON_DEVICE)
+GIVEN = v.tensor("the model gets it where it is", device=v.ON_DEVICE)
 HOST = v.tensor("it is on the host", device=v.ON_HOST)
 OF_LOADER = HOST._replace(why="a data loader gives it")  # mostly on the host
 # A tensor of which nothing else is known: what a step computes with is on the device.

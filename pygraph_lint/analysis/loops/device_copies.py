@@ -9,11 +9,13 @@ from pygraph_lint.analysis.control_flow.statement_graph import BindingKind
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.device_moves import waits_for_copy
-from pygraph_lint.analysis.domain.events import Event
+from pygraph_lint.analysis.domain.events import Event, Need, Needs
 from pygraph_lint.analysis.domain.values import Value
+from pygraph_lint.analysis.loops.call_edges import parameter
 from pygraph_lint.analysis.loops.calls import cost, is_batch, on_device
 from pygraph_lint.analysis.loops.joins import joined
 from pygraph_lint.analysis.loops.values import LoopValues
+from pygraph_lint.analysis.syntax.literal_tests import LiteralTest, ParameterTest, TestKind
 from pygraph_lint.analysis.syntax.nodes import dotted, source_of, walk
 
 _OF_TENSORS = ops.TENSOR_METHODS | ops.TENSOR_ATTRIBUTES | {"device", "dtype", "shape"}
@@ -42,20 +44,24 @@ class DeviceCopies:
         self.moves_batches |= is_batch(value)
         annotated = self.values.is_only_annotated(receiver) and not self._joins(node)
         certain = on_device(value) and not value.needs and not annotated
-        if not waits_for_copy(node) or value.flags & v.MODULE or certain:
+        asked = () if waits_for_copy(node) else self._by_option(node)
+        if asked is None or value.flags & v.MODULE or certain:
             return
         if value.kinds & v.INSTANCE and value.cls and not is_batch(value):
             return
         owner = self.values.queries.owner(receiver)
         if any("Optimizer" in (dotted(base) or "") for base in getattr(owner, "bases", ())):
             return  # gradients, and what an optimizer keeps
+        if self._is_kept_on_device(receiver):
+            return
         known = value.device == v.ON_HOST and not value.kinds & v.UNKNOWN
         host = is_batch(value) or known or value.kinds & v.NUMPY
         if host or annotated or (self._is_data(receiver, value) and not self._joins(node)):
             self.moves_batches |= (
                 self._is_passed(receiver) if self.helps else self.in_step and not known
             )
-            yield cost("loop.copy", node, source_of(node, 40), value if host else None)
+            event = cost("loop.copy", node, source_of(node, 40), value if host else None)
+            yield event._replace(needs=(*event.needs, *asked))
 
     def copied(self, node: ast.Call, receiver: ast.expr) -> Iterator[Event]:
         """``target.copy_(data)``: from the host to the device."""
@@ -79,6 +85,32 @@ class DeviceCopies:
         if not others or len(others) == len(found):
             return self.values.of(receiver)
         return joined([self.values.defined(each) for each in others])
+
+    def _by_option(self, move: ast.Call) -> Needs | None:
+        """For ``x.to(device, non_blocking=n)`` with a parameter ``n``: that some call leaves it
+        False. None where the copy is asynchronous.
+        """
+        given = [item.value for item in move.keywords if item.arg == "non_blocking"]
+        option = parameter(self.values, given[0]) if given else None
+        if option is None:
+            return None
+        tests = (ParameterTest(option.name, LiteralTest(TestKind.TRUE), False),)
+        return (Need("may", option.owner, "", tests=tests),)
+
+    def _is_kept_on_device(self, receiver: ast.expr) -> bool:
+        """Whether an object that was made with a device gives this: ``buffer.sample()``."""
+        given = self._origin(receiver)
+        method = given.func if isinstance(given, ast.Call) else None
+        maker = self._origin(method.value) if isinstance(method, ast.Attribute) else None
+        return isinstance(maker, ast.Call) and any(
+            node.arg == "device" and getattr(node.value, "value", "") not in (None, "cpu")
+            for node in walk(maker)
+            if isinstance(node, ast.keyword)
+        )
+
+    def _origin(self, node: ast.expr) -> ast.expr | None:
+        """The expression that a name stands for."""
+        return self.values.queries.only_value(node) if isinstance(node, ast.Name) else node
 
     def _joins(self, call: ast.Call) -> bool:
         """``x.to(y.device)``: where another tensor is, which mostly is where ``x`` is, too."""

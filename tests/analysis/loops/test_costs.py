@@ -333,7 +333,7 @@ def test_what_the_trainer_moved_is_on_the_device_in_spite_of_an_annotation() -> 
 
 @pytest.mark.parametrize(
     ("storage", "expected"),
-    [("device='cpu'", ["loop.copy"]), ("size=8", ["loop.copy"])],
+    [("device=device", []), ("device='cpu'", ["loop.copy"]), ("size=8", ["loop.copy"])],
 )
 def test_what_an_object_on_the_device_gives_is_there(storage: str, expected: list[str]) -> None:
     source = f"""
@@ -460,6 +460,7 @@ def test_buffers_and_parameters_are_on_the_device() -> None:
 @pytest.mark.parametrize(
     ("head", "expected"),
     [
+        ("net.train()", ["loop.read"]),
         ("net.train(); x = x.to(device, non_blocking=True)", []),
         ("net = torch.nn.DataParallel(net); net.train()", []),
     ],
