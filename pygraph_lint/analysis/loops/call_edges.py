@@ -172,8 +172,11 @@ def _target(values: LoopValues, call: ast.Call, function: ast.expr) -> tuple[str
         foreign = qualified.startswith(("torch.", "builtins.", "numpy.", "math."))
         return None if foreign else ("function", qualified, "")
     called = values.of(function)
-    if called.kinds == v.CALLABLE and "<locals>" in called.cls:
+    if called.kinds == v.CALLABLE and ("<locals>" in called.cls or "," in called.cls):
         return ("function", called.cls, "")
+    owner = queries.owner(call) if dotted(function) == "self" else None
+    if owner is not None:
+        return ("method", f"{values.module}.{owner.name}", "forward")
     if isinstance(function, ast.Name) and called.needs and called.needs[0].kind == "param":
         return ("given", called.needs[0].owner, called.needs[0].name)
     if called.kinds == v.INSTANCE and called.cls and not called.cls.startswith("torch."):

@@ -39,7 +39,9 @@ _OPTIMIZER = re.compile(r"(?i)optim|(^|_)opt($|_[a-z0-9]$)")
 _HOOK = re.compile(r"_?(on|before|after)_[a-z_]+")
 _TENSOR = re.compile(r"\b(Long|Int|Float|Double|Half|Bool)?Tensor\b")
 _COMPUTING = re.compile(r"scaler|backward|step|update|optim")
-_BATCHES = re.compile(r"(?i)(loader|batch(es|s)?|iterator|_iter|stream|dl|prefetcher)\b(?!_size)")
+_BATCHES = re.compile(
+    r"(?i)((load|read)er|batch(es|s)?|iterator|_iter|stream|dl|prefetcher)\b(?!_size)"
+)
 _OF_LOSS = re.compile(r"loss(es)?$|^loss")
 # Methods that give Python or NumPy values.
 HOST_CASTS = frozenset(("item", "tolist", "numpy"))

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pygraph_lint.analysis.control_flow.statement_graph import BindingKind
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
-from pygraph_lint.analysis.domain.device_moves import waits_for_copy
-from pygraph_lint.analysis.domain.events import Event, Need, Needs
+from pygraph_lint.analysis.domain.device_moves import moved_by, waits_for_copy
+from pygraph_lint.analysis.domain.events import Event, Need, Needs, on_host
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.loops.call_edges import parameter
-from pygraph_lint.analysis.loops.calls import cost, is_batch, on_device
+from pygraph_lint.analysis.loops.calls import HOST, cost, is_batch, on_device
 from pygraph_lint.analysis.loops.joins import joined
 from pygraph_lint.analysis.loops.values import LoopValues
 from pygraph_lint.analysis.syntax.literal_tests import LiteralTest, ParameterTest, TestKind
@@ -62,6 +62,8 @@ class DeviceCopies:
             )
             event = cost("loop.copy", node, source_of(node, 40), value if host else None)
             yield event._replace(needs=(*event.needs, *asked))
+        else:
+            yield from _from_elsewhere(node, value)
 
     def copied(self, node: ast.Call, receiver: ast.expr) -> Iterator[Event]:
         """``target.copy_(data)``: from the host to the device."""
@@ -70,6 +72,8 @@ class DeviceCopies:
         certain = on_device(target) and not target.needs
         if certain and (known or is_batch(data)) and waits_for_copy(node):
             yield cost("loop.copy", node, source_of(node, 40), data)
+        elif certain and waits_for_copy(node):
+            yield from _from_elsewhere(node, data)
 
     def _is_passed(self, receiver: ast.expr) -> bool:
         """Whether what is moved is, or is a part of, what the function gets."""
@@ -78,9 +82,18 @@ class DeviceCopies:
         return any(each.kind is BindingKind.PARAMETER for each in found)
 
     def _before(self, node: ast.Call, receiver: ast.expr) -> Value:
-        """What is moved: of ``x = x.to(device)`` in a loop not what the move itself has left."""
-        definitions = self.values.queries.definitions
-        found = definitions.reaching(receiver) if isinstance(receiver, ast.Name) else ()
+        """What is moved: of ``x = x.to(device)`` in a loop not what the move itself has left, and
+        of ``self.x = self.x.to(device)`` what else the function stores there.
+        """
+        queries = self.values.queries
+        if isinstance(receiver, ast.Attribute) and dotted(receiver.value) == "self":
+            key, scope = (queries.owner(receiver), receiver.attr), queries.scope(node)
+            pairs = self.values.evidence.assigned_to_self.get(key, ())
+            stored = [value for target, value in pairs if queries.scope(target) is scope]
+            new = [value for value in stored if not moved_by(value)]
+            if node in stored and new:
+                return joined(list(map(self.values.of, new)))
+        found = queries.definitions.reaching(receiver) if isinstance(receiver, ast.Name) else ()
         others = [each for each in found if each.value is not node]
         if not others or len(others) == len(found):
             return self.values.of(receiver)
@@ -159,6 +172,13 @@ class DeviceCopies:
         given = [self.values.of(each) for call in calls for each in call.args]
         sure = any(on_device(each) and not each.needs for each in given)
         return sure and not any(is_batch(each) for each in given)
+
+
+def _from_elsewhere(node: ast.Call, data: Value) -> Iterator[Event]:
+    """A copy of what a function gives, or is passed, where that is a tensor on the host."""
+    source = data.needs[0] if data.flags & v.SYMBOL and len(data.needs) == 1 else None
+    if source is not None and source.kind in ("param", "return"):
+        yield cost("loop.copy", node, source_of(node, 40), HOST._replace(needs=(on_host(source),)))
 
 
 def _root(node: ast.expr) -> ast.expr:
