@@ -143,10 +143,12 @@ class LoopEvidence:
         return definition.value
 
     def is_computed(self, definition: Definition) -> bool:
-        """Whether a value that a loss is computed from is the result of a call, on the device:
-        nothing moves it there later.
+        """Whether a value that a loss is computed from is the result of a call, or what that has,
+        on the device: nothing moves it there later.
         """
-        if not isinstance(self._made_by(definition), ast.Call):
+        made = self._made_by(definition)
+        of_result = isinstance(made, ast.Attribute) and isinstance(made.value, ast.Call)
+        if not isinstance(made, ast.Call) and not (of_result and made.value.args):  # type: ignore[union-attr]
             return False
         return definition in self.made_for_loss and definition not in self.moved_later
 

@@ -16,6 +16,7 @@ from pygraph_lint.analysis.program.facts import (
     MAY_CALL_STEP,
     NO_BODIES,
     PER_BATCH,
+    UPDATES,
     Call,
     FileLoops,
     FunctionFacts,
@@ -101,6 +102,12 @@ class LoopRegions:
         self._moving: dict[tuple[str, int, str], bool] = {}
         named_in, file_of = self._devices.named_in, program.module_of
         placed = {body.function: named_in(file_of(body.function)) for body in starts}
+        self._metrics = {body.function for body in starts if body.why == UPDATES}
+        self._on_devices = {
+            _package(body.function)
+            for body in starts
+            if body.why not in _NOT_TRAINING and placed[body.function]
+        }
         for body in sorted(starts, key=lambda each: not placed[each.function]):
             if body.why != COLLATES:  # which works on the host, and whatever it calls
                 self._follow(body, placed[body.function])
@@ -337,8 +344,11 @@ class LoopRegions:
 
     def has_device(self, module: ModuleFacts, function: str) -> bool:
         """Whether the file of a function, or that of a loop which runs it, names a device, or one
-        beside it does: a program without one waits for none.
+        beside it does: a program without one waits for none. For a running metric it is enough that
+        its package trains on one.
         """
+        if function in self._metrics and _package(function) in self._on_devices:
+            return True
         return self._every or function in self._placed or self._devices.named_in(module)
 
     def _follow(self, start: LoopBody, placed: bool) -> None:
@@ -468,6 +478,10 @@ def _words(function: str) -> Iterator[str]:
     yield own
     if outer.endswith(".<locals>"):
         yield outer.removesuffix(".<locals>").rpartition(".")[2]
+
+
+def _package(function: str) -> str:
+    return function.partition(".")[0]
 
 
 def _start(body: LoopBody) -> str:

@@ -380,6 +380,23 @@ def test_numbers_that_a_loss_is_computed_with_are_no_tensors() -> None:
     assert kinds(source) == []
 
 
+@pytest.mark.parametrize(
+    ("made", "expected"), [("self.policy(x).logits", ["loop.copy"]), ("self.settings().rows", [])]
+)
+def test_what_the_result_has_that_a_loss_is_computed_from(made: str, expected: list[str]) -> None:
+    source = f"""
+    import numpy as np
+    class Agent:
+        def update(self, memory):
+            for x, actions, returns in memory.sample():
+                q = {made}
+                q = q[np.arange(4), actions]
+                loss = (returns - q).pow(2).mean()
+                loss.backward()
+    """
+    assert kinds(source) == expected
+
+
 def test_what_is_moved_later_is_still_on_the_host() -> None:
     source = """
     def step(self, device):
@@ -588,3 +605,22 @@ def test_a_program_that_names_no_device_waits_for_none() -> None:
         linked, facts = as_given(m=source, **files)
         found = [event.kind for _, event in linked.loop_events(facts["m"])]
         assert found.count("loop.read") == reads
+
+
+def test_a_running_metric_waits_where_its_package_trains_on_a_device() -> None:
+    metric = textwrap.dedent("""
+    import torch
+    class Accuracy:
+        def reset(self):
+            self.correct = 0
+        def update(self, output: dict):
+            found = torch.max(output["scores"], dim=1)[1]
+            self.correct += torch.sum(torch.eq(found, output["target"])).item()
+    """)
+    step = (
+        "def step(net, x, optimizer):\n    net(x.cuda()).mean().backward()\n    optimizer.step()\n"
+    )
+    linked, facts = as_given(a__metrics=metric, b__metrics=metric, a__engine=step)
+    found = {name: [*linked.loop_events(each)] for name, each in facts.items()}
+    assert len(found["a.metrics"]) == 1
+    assert not found["b.metrics"]
