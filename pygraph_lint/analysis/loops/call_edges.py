@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pygraph_lint.analysis.control_flow.statement_graph import BindingKind
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
+from pygraph_lint.analysis.domain.device_moves import moves_to_device
 from pygraph_lint.analysis.domain.events import Need
 from pygraph_lint.analysis.domain.symbols import as_argument, constant
 from pygraph_lint.analysis.domain.values import Value
@@ -205,7 +206,8 @@ def _method_target(
         return ("hook", "", method)
     written = _written(receiver)
     if is_batch(base):
-        return ("receiver", written, method) if method == "to" else None
+        moves = method == "to" and moves_to_device(call)
+        return ("receiver", written, method) if moves else None
     if method in ops.TENSOR_METHODS or method in ops.COMMON_METHODS:
         computed = not written and not isinstance(receiver, ast.Call)  # `(x > 0).to(dtype)`
         computed |= _is_of_tensor(receiver)

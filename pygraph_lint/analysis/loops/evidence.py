@@ -186,14 +186,14 @@ class LoopEvidence:
         moved = {each.node for each in self.moved_later}
         if not self.is_step_loop(loop) or not names.isdisjoint(moved):
             return False
-        given = {
-            definition
-            for call in walk(loop)
-            if isinstance(call, ast.Call) and self._is_of_module(call.func)
-            for each in (*call.args, *(item.value for item in call.keywords))
-            for name in _wholes(each)
-            for definition in self._queries.definitions.reaching(name)
-        }
+        given: set[Definition] = set()
+        for call in walk(loop):
+            if isinstance(call, ast.Call) and self._is_of_module(call.func):
+                values = [*call.args, *(item.value for item in call.keywords)]
+                if any(map(self.used_as_module, values)):
+                    continue  # a loss of a model, which moves its batches
+                for name in (name for each in values for name in _wholes(each)):
+                    given.update(self._queries.definitions.reaching(name))
         return any(each.node in names for each in self._sources(given, _wholes))
 
     def _is_of_module(self, function: ast.expr) -> bool:

@@ -74,11 +74,11 @@ def entry(value: Value, key: ast.expr) -> Value:
     """What a subscript of a parameter or a result gives: a part of a tensor, or what is kept by
     that key.
     """
+    if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+        return value
     needs = value.needs
-    if isinstance(key, ast.Constant) and isinstance(key.value, str):
-        kept = needs[0]._replace(name=f"{needs[0].name}|{key.value}")
-        needs = any_of(needs, (kept,))
-    return value._replace(flags=value.flags & ~v.SYMBOL, needs=needs)
+    kept = needs[0]._replace(name=f"{needs[0].name}|{key.value}")
+    return value._replace(flags=value.flags & ~v.SYMBOL, needs=any_of(needs, (kept,)))
 
 
 def path_to(root: ast.AST, target: ast.AST) -> tuple[int, ...] | None:

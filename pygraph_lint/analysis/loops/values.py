@@ -220,7 +220,8 @@ class LoopValues:
         over = self.evidence.is_step_loop(loop) or over_batches(iterated)
         if value.kinds & v.UNKNOWN and not on_device(value) and over:
             return BATCH
-        if value.needs and value.flags & v.SYMBOL and self.evidence.is_step_loop(loop):
+        given = value.flags & v.SYMBOL or (value.needs and value.needs[0].kind == "any")
+        if value.needs and given and self.evidence.is_step_loop(loop):
             return BATCH
         return v.UNKNOWN_VALUE if value.kinds == v.MAPPING else v.element(value)  # or its keys
 

@@ -43,7 +43,7 @@ class ReceiversByName:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._known: dict[tuple[str, str, int], Sequence[str]] = {}
+        self._known: dict[tuple[str, str, str, int], Sequence[str]] = {}
         self._parts: dict[str, list[str]] = {}  # of the names of classes
 
     @cached_property
@@ -54,7 +54,7 @@ class ReceiversByName:
         """The methods called ``call.name`` of the classes that the name ``call.target`` of an
         object fits, where they can be called so.
         """
-        key = (call.target, call.name, len(call.positional))
+        key = (call.how, call.target, call.name, len(call.positional))
         if key not in self._known:
             self._known[key] = self._methods(call)
         return self._known[key]
@@ -62,8 +62,9 @@ class ReceiversByName:
     def _methods(self, call: Call) -> Sequence[str]:
         words = _words_of_object(call.target)
         if call.name == "to":
-            return self._moving()
-        models = self._of_models(call) if words and words[-1] in _MODELS else ()
+            return self._moving() if call.how == "receiver" else ()
+        last = call.target.lower().rpartition("_")[2]
+        models = self._of_models(call) if last in _MODELS else ()
         if models:
             return models
         if not words or words[-1] in _EMPTY:
