@@ -495,6 +495,45 @@ def test_what_a_model_gets_as_it_is_is_on_the_device(head: str, expected: list[s
 
 
 @pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("net(x, lengths)", ["loop.read"]),
+        ("net.losses(x, lengths)", ["loop.read"]),
+        ("aim.losses(net, x, lengths)", []),
+    ],
+)
+def test_an_object_that_gets_a_model_moves_what_the_model_gets(
+    call: str, expected: list[str]
+) -> None:
+    source = f"""
+    def train(net, aim, loader, optimizer):
+        net.train()
+        optimizer.add(aim.parameters())
+        for x, lengths in loader:
+            loss = {call}
+            loss.sum().backward()
+            total = lengths.sum().item()
+    """
+    assert kinds(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"), [("device", ["loop.copy"] * 3), ("torch.float64", [])]
+)
+def test_batches_with_a_move_of_their_own(target: str, expected: list[str]) -> None:
+    source = f"""
+    class Pair:
+        def to(self, device):
+            return Pair(self.x.to(device), self.y.to(device))
+    def train(net, loader, device):
+        for batch in loader:
+            batch = batch.to({target})
+            net(batch).sum().backward()
+    """
+    assert kinds(source) == expected
+
+
+@pytest.mark.parametrize(
     ("types", "expected"),
     [
         ("(np.ndarray, np.number)", []),
