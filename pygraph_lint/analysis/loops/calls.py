@@ -82,8 +82,7 @@ PRESUMED = Value(
     needs=(Need("presumed", "", ""),),
     why="it is a tensor of unknown origin",
 )
-LATER = "it is moved to the device later"
-MOVED_LATER = Value(v.TENSOR | v.UNKNOWN, device=v.ON_HOST)
+MOVED_LATER = Value(v.TENSOR | v.UNKNOWN, device=v.ON_HOST, why="it is moved to the device later")
 # The class of what an object of the device holds: a tensor, or a number.
 OF_OBJECT = "part of an object"
 INDICES = Value(v.SEQUENCE, item=v.NUMBER_VALUE, cls="indices")

@@ -131,7 +131,8 @@ class LoopValues:
         if self.evidence.is_computed(definition):
             return Value(v.MAPPING, item=DEVICE) if self.evidence.is_mapping(definition) else DEVICE
         if definition in self.evidence.moved_later and not known.flags & v.MODULE:
-            return MOVED_LATER
+            is_given = definition.kind is BindingKind.PARAMETER
+            return MOVED_LATER._replace(why=HOST.why) if is_given else MOVED_LATER
         return shown(known) if self.evidence.reads_item(definition) else known
 
     def _defined(self, definition: Definition) -> Value:
