@@ -35,20 +35,17 @@ class PassedFunctions:
         calls = [call for facts in functions.values() for call in facts.calls]
         for call in calls:
             given = (*call.positional, *(value for _, value in call.named))
-            if call.how == "mention" or not any(map(_is_function, given)):
+            if call.how == "mention" or not any(map(_functions, given)):
                 continue
             for facts in map(functions.__getitem__, targets(self._program, call)):
                 for name in facts.parameters:
                     value = passed(facts, name, call)
-                    if value is not None and _is_function(value):
-                        found[facts.name, name] += self._named(value)
+                    for each in _functions(value):
+                        found[facts.name, name] += self._program.functions_named(each)
         return found
 
-    def _named(self, value: Value) -> list[str]:
-        return [
-            each for name in value.cls.split(",") for each in self._program.functions_named(name)
-        ]
 
-
-def _is_function(value: Value | None) -> bool:
-    return value is not None and bool(value.kinds & v.CALLABLE and value.cls)
+def _functions(value: Value | None) -> list[str]:
+    """The names of the functions that a value may be."""
+    named = value is not None and value.kinds & v.CALLABLE and value.cls
+    return named.split(",") if named else []

@@ -8,11 +8,7 @@ from collections.abc import Iterator
 from pygraph_lint.analysis.control_flow.statement_graph import BindingKind
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
-from pygraph_lint.analysis.domain.device_moves import (
-    moves_to_device,
-    moves_to_host,
-    waits_for_copy,
-)
+from pygraph_lint.analysis.domain.device_moves import only_moves, waits_for_copy
 from pygraph_lint.analysis.domain.events import Event, Need, Needs, on_host
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.loops.call_edges import parameter
@@ -94,7 +90,7 @@ class DeviceCopies:
             key, scope = (queries.owner(receiver), receiver.attr), queries.scope(node)
             pairs = self.values.evidence.assigned_to_self.get(key, ())
             stored = [value for target, value in pairs if queries.scope(target) is scope]
-            new = [value for value in stored if not _moves(value)]
+            new = [value for value in stored if not only_moves(value)]
             if node in stored and new:
                 return joined(list(map(self.values.of, new)))
         found = queries.definitions.reaching(receiver) if isinstance(receiver, ast.Name) else ()
@@ -176,11 +172,6 @@ class DeviceCopies:
         given = [self.values.of(each) for call in calls for each in call.args]
         sure = any(on_device(each) and not each.needs for each in given)
         return sure and not any(is_batch(each) for each in given)
-
-
-def _moves(value: ast.expr) -> bool:
-    """Whether an expression only says where something is."""
-    return isinstance(value, ast.Call) and (moves_to_device(value) or moves_to_host(value))
 
 
 def _from_elsewhere(node: ast.Call, data: Value) -> Iterator[Event]:

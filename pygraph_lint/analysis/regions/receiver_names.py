@@ -11,8 +11,8 @@ from functools import cached_property
 from pygraph_lint.analysis.program.facts import Call
 from pygraph_lint.analysis.program.program import Program
 
-_MOST, _MOST_LOSSES, _MOST_MODELS = 24, 64, 128  # classes that an object may be of
-_FEW = 4
+# Classes that an object may be of.
+_FEW, _MOST, _MOST_LOSSES, _MOST_MODELS = 4, 24, 64, 128
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _ABSTRACT = frozenset(("base", "abstract", "mixin", "interface", "template"))
 # Names that say nothing of a project's class, or whose classes are there by the dozen.
