@@ -348,6 +348,22 @@ def test_what_an_object_on_the_device_gives_is_there(storage: str, expected: lis
     assert kinds(source) == expected
 
 
+@pytest.mark.parametrize(
+    ("rows", "expected"), [("x", ["loop.read"]), ("x.detach().cpu()", ["loop.read"])]
+)
+def test_bounds_of_what_is_on_the_host_are_numbers(rows: str, expected: list[str]) -> None:
+    source = f"""
+    def first(x, count):
+        return {rows}[:count, :]
+    def train(net, loader):
+        for batch in loader:
+            out, bound = net(batch)
+            out.sum().backward()
+            first(out, bound)
+    """
+    assert kinds(source) == expected
+
+
 def test_arrays_of_numpy_are_no_tensors_of_the_device() -> None:
     helper = """
     def score(action, state):
