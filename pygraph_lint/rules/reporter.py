@@ -138,7 +138,8 @@ class Reporter:
             rule = self.rule_of(event)
             taken = places.get((event.span.line, event.span.column), [])
             called = len(region.call_path) > 1 and not is_of_loss(region.function)
-            if rule is None or any(called or every or _stays(found[key]) for key in taken):
+            stays = (every or _stays(found[key], event, called) for key in taken)
+            if rule is None or any(stays):
                 continue
             for key in taken:
                 del found[key]
@@ -213,9 +214,15 @@ class Reporter:
         )
 
 
-def _stays(finding: Finding) -> bool:
-    """Whether a finding is about code that is certainly compiled or captured."""
-    return finding.region is None or finding.region.certain
+def _stays(finding: Finding, event: Event, called: bool) -> bool:
+    """Whether a finding of a region says more than an event of a training loop: its code is
+    certainly compiled or captured, or is ``called`` by a loop. There, of a tensor made from data
+    and copied, the copy is what the step waits for.
+    """
+    if finding.region is None or finding.region.certain:
+        return True
+    made = finding.event is not None and finding.event.kind == "host.data-tensor"
+    return called and not (made and event.kind == "loop.copy")
 
 
 def _matters_in_capture(rule: Rule) -> bool:

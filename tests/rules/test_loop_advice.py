@@ -65,6 +65,34 @@ class Attack:
 """
 
 
+COPY = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x, device):
+        x = torch.Tensor(x).to(device)
+        mask = torch.zeros(x.shape).to(x.device)
+        return x.mean() + mask.sum().item()
+
+
+def train(loader, optimizer, device):
+    net = Net().to(device)
+    for x in loader:
+        net(x, device).backward()
+        optimizer.step()
+"""
+
+
+def test_a_model_that_a_training_loop_calls_copies_on_each_step(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(COPY)
+    options = ["check", "--no-cache", "--output-format", "json", str(tmp_path)]
+    command = [sys.executable, "-m", "pygraph_lint", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = [(each["location"]["row"], each["code"]) for each in json.loads(done.stdout)]
+    assert found == [(7, "PG704"), (8, "PG101"), (9, "PG201")]
+
+
 @pytest.mark.parametrize(("regions", "expected"), [("all", "PG201"), ("forward", "PG701")])
 def test_what_may_be_compiled_is_no_training_loop(
     regions: str, expected: str, tmp_path: Path

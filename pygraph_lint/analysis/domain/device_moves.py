@@ -38,6 +38,11 @@ def moves_to_device(call: ast.Call) -> bool:
     return call.func.attr == "to" and any(_names_device(each) for each in _targets(call))
 
 
+def only_moves(value: ast.expr) -> bool:
+    """Whether an expression only says where something is."""
+    return isinstance(value, ast.Call) and (moves_to_device(value) or moves_to_host(value))
+
+
 def moved_by(node: ast.AST) -> list[ast.expr]:
     """What a call moves to the device: ``x.to(device)``, or a helper: ``to_device(x, device)``."""
     if not isinstance(node, ast.Call):

@@ -23,7 +23,7 @@ from pygraph_lint.analysis.interpreter.transfer.numpy_functions import array_met
 from pygraph_lint.analysis.interpreter.transfer.tensor_methods import tensor_method
 from pygraph_lint.analysis.interpreter.value_calls import LIBRARIES, call_value, note_bound_method
 from pygraph_lint.analysis.program.facts import ANY_NAME
-from pygraph_lint.analysis.syntax.nodes import dotted, short, span_of
+from pygraph_lint.analysis.syntax.nodes import dotted, last_part, short, span_of
 
 _LOG_METHODS = frozenset(
     """
@@ -285,13 +285,7 @@ def _note_named(state: State, method: str, site: CallSite) -> bool:
     common = method in ops.COMMON_METHODS and not (method == "step" and len(site.node.args) > 1)
     if method.startswith("__") or method in ops.TENSOR_METHODS or common:
         return False
-    state.record_call("by name", _kept_argument(state, site.node.func), method, site.node, site)
+    called = site.node.func
+    name = last_part(called.value) if isinstance(called, ast.Attribute) else ""
+    state.record_call("by name", name, method, site.node, site)
     return True
-
-
-def _kept_argument(state: State, called: ast.expr) -> str:
-    """``Class.attribute`` for ``self.attribute.method``; empty for methods of other objects."""
-    holder = called.value if isinstance(called, ast.Attribute) else None
-    if not isinstance(holder, ast.Attribute) or not state.is_self(holder.value):
-        return ""
-    return f"{state.owner}.{holder.attr}" if state.owner else ""

@@ -42,6 +42,9 @@ def edges(program: Program, function: FunctionFacts) -> Sequence[tuple[Call, Seq
 
 def _targets(program: Program, call: Call) -> Sequence[str]:
     """The same, by kind, target and name of a call alone."""
+    if "," in call.target and call.how != "result":
+        each = (call._replace(target=target) for target in call.target.split(","))
+        return list(dict.fromkeys(found for one in each for found in _targets(program, one)))
     if call.how in ("function", "mention"):
         return _of_function(program, call)
     if call.how == "super":
@@ -53,9 +56,6 @@ def _targets(program: Program, call: Call) -> Sequence[str]:
         return program.methods_by_name.get(call.name, [])
     if call.how == "result":
         return _of_results(program, call.target, call.name)
-    if "," in call.target:
-        each = (call._replace(target=target) for target in call.target.split(","))
-        return list(dict.fromkeys(found for one in each for found in _targets(program, one)))
     owner = program.class_named(call.target)
     if owner is None:
         return []

@@ -385,7 +385,7 @@ def _is_tensor(proof: Proof, value: Value, path: Path, host: bool = False) -> bo
     """
     if not path:
         here = _is_host_tensor(proof, value) if host else value.is_tensor
-        if proof.of_loops and value.device == v.ON_HOST:
+        if proof.of_loops and not host and value.device == v.ON_HOST:
             return False
         return here and proof.all_hold(value.needs)
     if value.flags & v.SYMBOL and value.needs:

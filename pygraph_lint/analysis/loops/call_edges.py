@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pygraph_lint.analysis.control_flow.statement_graph import BindingKind
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
+from pygraph_lint.analysis.domain.device_moves import moves_to_device
 from pygraph_lint.analysis.domain.events import Need
 from pygraph_lint.analysis.domain.symbols import as_argument, constant
 from pygraph_lint.analysis.domain.values import Value
@@ -172,8 +173,11 @@ def _target(values: LoopValues, call: ast.Call, function: ast.expr) -> tuple[str
         foreign = qualified.startswith(("torch.", "builtins.", "numpy.", "math."))
         return None if foreign else ("function", qualified, "")
     called = values.of(function)
-    if called.kinds == v.CALLABLE and "<locals>" in called.cls:
+    if called.kinds == v.CALLABLE and ("<locals>" in called.cls or "," in called.cls):
         return ("function", called.cls, "")
+    owner = queries.owner(call) if dotted(function) == "self" else None
+    if owner is not None:
+        return ("method", f"{values.module}.{owner.name}", "forward")
     if isinstance(function, ast.Name) and called.needs and called.needs[0].kind == "param":
         return ("given", called.needs[0].owner, called.needs[0].name)
     if called.kinds == v.INSTANCE and called.cls and not called.cls.startswith("torch."):
@@ -202,7 +206,8 @@ def _method_target(
         return ("hook", "", method)
     written = _written(receiver)
     if is_batch(base):
-        return ("receiver", written, method) if method == "to" else None
+        moves = method == "to" and moves_to_device(call)
+        return ("receiver", written, method) if moves else None
     if method in ops.TENSOR_METHODS or method in ops.COMMON_METHODS:
         computed = not written and not isinstance(receiver, ast.Call)  # `(x > 0).to(dtype)`
         computed |= _is_of_tensor(receiver)

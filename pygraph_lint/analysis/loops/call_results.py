@@ -211,7 +211,7 @@ def _of_other(base: Value, method: str) -> Value:
         whole = method in ("items", "values", "to", "get", "pop")
         return BATCH if whole else HOST._replace(cls=BATCH.cls)
     if base.kinds & v.TENSOR:
-        return HOST
+        return HOST._replace(why=base.why) if base.why else HOST
     if base.kinds & v.NUMPY:
         return v.NUMPY_VALUE
     if base.kinds & v.INSTANCE and base.cls:

@@ -39,7 +39,9 @@ _OPTIMIZER = re.compile(r"(?i)optim|(^|_)opt($|_[a-z0-9]$)")
 _HOOK = re.compile(r"_?(on|before|after)_[a-z_]+")
 _TENSOR = re.compile(r"\b(Long|Int|Float|Double|Half|Bool)?Tensor\b")
 _COMPUTING = re.compile(r"scaler|backward|step|update|optim")
-_BATCHES = re.compile(r"(?i)(loader|batch(es|s)?|iterator|_iter|stream|dl|prefetcher)\b(?!_size)")
+_BATCHES = re.compile(
+    r"(?i)((load|read)er|batch(es|s)?|iterator|_iter|stream|dl|prefetcher)\b(?!_size)"
+)
 _OF_LOSS = re.compile(r"loss(es)?$|^loss")
 # Methods that give Python or NumPy values.
 HOST_CASTS = frozenset(("item", "tolist", "numpy"))
@@ -70,6 +72,7 @@ WRAPPERS = frozenset(
 DEVICE = v.tensor("it comes from the model", device=v.ON_DEVICE)
 LOSS = v.tensor("its gradients are computed", device=v.ON_DEVICE)
 MOVED = v.tensor("it was moved to the device", device=v.ON_DEVICE)
+GIVEN = v.tensor("the model gets it where it is", device=v.ON_DEVICE)
 HOST = v.tensor("it is on the host", device=v.ON_HOST)
 OF_LOADER = HOST._replace(why="a data loader gives it")  # mostly on the host
 # A tensor of which nothing else is known: what a step computes with is on the device.
@@ -79,7 +82,7 @@ PRESUMED = Value(
     needs=(Need("presumed", "", ""),),
     why="it is a tensor of unknown origin",
 )
-MOVED_LATER = Value(v.TENSOR | v.UNKNOWN, device=v.ON_HOST)
+MOVED_LATER = Value(v.TENSOR | v.UNKNOWN, device=v.ON_HOST, why="it is moved to the device later")
 # The class of what an object of the device holds: a tensor, or a number.
 OF_OBJECT = "part of an object"
 INDICES = Value(v.SEQUENCE, item=v.NUMBER_VALUE, cls="indices")

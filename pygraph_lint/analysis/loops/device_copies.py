@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from pygraph_lint.analysis.control_flow.statement_graph import BindingKind
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
-from pygraph_lint.analysis.domain.device_moves import waits_for_copy
-from pygraph_lint.analysis.domain.events import Event
+from pygraph_lint.analysis.domain.device_moves import only_moves, waits_for_copy
+from pygraph_lint.analysis.domain.events import Event, Need, Needs, on_host
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.loops.calls import cost, is_batch, on_device
+from pygraph_lint.analysis.loops.call_edges import parameter
+from pygraph_lint.analysis.loops.calls import HOST, cost, is_batch, on_device
 from pygraph_lint.analysis.loops.joins import joined
 from pygraph_lint.analysis.loops.values import LoopValues
+from pygraph_lint.analysis.syntax.literal_tests import LiteralTest, ParameterTest, TestKind
 from pygraph_lint.analysis.syntax.nodes import dotted, source_of, walk
 
 _OF_TENSORS = ops.TENSOR_METHODS | ops.TENSOR_ATTRIBUTES | {"device", "dtype", "shape"}
@@ -42,20 +44,26 @@ class DeviceCopies:
         self.moves_batches |= is_batch(value)
         annotated = self.values.is_only_annotated(receiver) and not self._joins(node)
         certain = on_device(value) and not value.needs and not annotated
-        if not waits_for_copy(node) or value.flags & v.MODULE or certain:
+        asked = () if waits_for_copy(node) else self._by_option(node)
+        if asked is None or value.flags & v.MODULE or certain:
             return
         if value.kinds & v.INSTANCE and value.cls and not is_batch(value):
             return
         owner = self.values.queries.owner(receiver)
         if any("Optimizer" in (dotted(base) or "") for base in getattr(owner, "bases", ())):
             return  # gradients, and what an optimizer keeps
+        if self._is_kept_on_device(receiver):
+            return
         known = value.device == v.ON_HOST and not value.kinds & v.UNKNOWN
         host = is_batch(value) or known or value.kinds & v.NUMPY
         if host or annotated or (self._is_data(receiver, value) and not self._joins(node)):
             self.moves_batches |= (
                 self._is_passed(receiver) if self.helps else self.in_step and not known
             )
-            yield cost("loop.copy", node, source_of(node, 40), value if host else None)
+            event = cost("loop.copy", node, source_of(node, 40), value if host else None)
+            yield event._replace(needs=(*event.needs, *asked))
+        else:
+            yield from _from_elsewhere(node, value)
 
     def copied(self, node: ast.Call, receiver: ast.expr) -> Iterator[Event]:
         """``target.copy_(data)``: from the host to the device."""
@@ -64,6 +72,8 @@ class DeviceCopies:
         certain = on_device(target) and not target.needs
         if certain and (known or is_batch(data)) and waits_for_copy(node):
             yield cost("loop.copy", node, source_of(node, 40), data)
+        elif certain and waits_for_copy(node):
+            yield from _from_elsewhere(node, data)
 
     def _is_passed(self, receiver: ast.expr) -> bool:
         """Whether what is moved is, or is a part of, what the function gets."""
@@ -72,13 +82,48 @@ class DeviceCopies:
         return any(each.kind is BindingKind.PARAMETER for each in found)
 
     def _before(self, node: ast.Call, receiver: ast.expr) -> Value:
-        """What is moved: of ``x = x.to(device)`` in a loop not what the move itself has left."""
-        definitions = self.values.queries.definitions
-        found = definitions.reaching(receiver) if isinstance(receiver, ast.Name) else ()
+        """What is moved: of ``x = x.to(device)`` in a loop not what the move itself has left, and
+        of ``self.x = self.x.to(device)`` what else the function stores there.
+        """
+        queries = self.values.queries
+        if isinstance(receiver, ast.Attribute) and dotted(receiver.value) == "self":
+            key, scope = (queries.owner(receiver), receiver.attr), queries.scope(node)
+            pairs = self.values.evidence.assigned_to_self.get(key, ())
+            stored = [value for target, value in pairs if queries.scope(target) is scope]
+            new = [value for value in stored if not only_moves(value)]
+            if node in stored and new:
+                return joined(list(map(self.values.of, new)))
+        found = queries.definitions.reaching(receiver) if isinstance(receiver, ast.Name) else ()
         others = [each for each in found if each.value is not node]
         if not others or len(others) == len(found):
             return self.values.of(receiver)
         return joined([self.values.defined(each) for each in others])
+
+    def _by_option(self, move: ast.Call) -> Needs | None:
+        """For ``x.to(device, non_blocking=n)`` with a parameter ``n``: that some call leaves it
+        False. None where the copy is asynchronous.
+        """
+        given = [item.value for item in move.keywords if item.arg == "non_blocking"]
+        option = parameter(self.values, given[0]) if given else None
+        if option is None:
+            return None
+        tests = (ParameterTest(option.name, LiteralTest(TestKind.TRUE), False),)
+        return (Need("may", option.owner, "", tests=tests),)
+
+    def _is_kept_on_device(self, receiver: ast.expr) -> bool:
+        """Whether an object that was made with a device gives this: ``buffer.sample()``."""
+        given = self._origin(receiver)
+        method = given.func if isinstance(given, ast.Call) else None
+        maker = self._origin(method.value) if isinstance(method, ast.Attribute) else None
+        return isinstance(maker, ast.Call) and any(
+            node.arg == "device" and getattr(node.value, "value", "") not in (None, "cpu")
+            for node in walk(maker)
+            if isinstance(node, ast.keyword)
+        )
+
+    def _origin(self, node: ast.expr) -> ast.expr | None:
+        """The expression that a name stands for."""
+        return self.values.queries.only_value(node) if isinstance(node, ast.Name) else node
 
     def _joins(self, call: ast.Call) -> bool:
         """``x.to(y.device)``: where another tensor is, which mostly is where ``x`` is, too."""
@@ -127,6 +172,13 @@ class DeviceCopies:
         given = [self.values.of(each) for call in calls for each in call.args]
         sure = any(on_device(each) and not each.needs for each in given)
         return sure and not any(is_batch(each) for each in given)
+
+
+def _from_elsewhere(node: ast.Call, data: Value) -> Iterator[Event]:
+    """A copy of what a function gives, or is passed, where that is a tensor on the host."""
+    source = data.needs[0] if data.flags & v.SYMBOL and len(data.needs) == 1 else None
+    if source is not None and source.kind in ("param", "return"):
+        yield cost("loop.copy", node, source_of(node, 40), HOST._replace(needs=(on_host(source),)))
 
 
 def _root(node: ast.expr) -> ast.expr:

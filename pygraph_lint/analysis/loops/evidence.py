@@ -10,7 +10,7 @@ from pygraph_lint.analysis.control_flow.reaching_definitions import Scope
 from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, BindingKind, Definition
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain.device_moves import moved_by, moves_to_device
-from pygraph_lint.analysis.loops.calls import MODULE_MARKS, losses
+from pygraph_lint.analysis.loops.calls import MODULE_MARKS, PREPARING, losses
 from pygraph_lint.analysis.queries.file_queries import FileQueries
 from pygraph_lint.analysis.syntax.nodes import children, dotted, walk
 
@@ -143,10 +143,12 @@ class LoopEvidence:
         return definition.value
 
     def is_computed(self, definition: Definition) -> bool:
-        """Whether a value that a loss is computed from is the result of a call, on the device:
-        nothing moves it there later.
+        """Whether a value that a loss is computed from is the result of a call, or what that has,
+        on the device: nothing moves it there later.
         """
-        if not isinstance(self._made_by(definition), ast.Call):
+        made = self._made_by(definition)
+        of_result = isinstance(made, ast.Attribute) and isinstance(made.value, ast.Call)
+        if not isinstance(made, ast.Call) and not (of_result and made.value.args):  # type: ignore[union-attr]
             return False
         return definition in self.made_for_loss and definition not in self.moved_later
 
@@ -175,6 +177,36 @@ class LoopEvidence:
         """Whether gradients are computed in a loop."""
         inside = set(walk(loop)) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
         return any(each in inside for each in self._loss_nodes)
+
+    def gives_to_module(self, loop: ast.AST) -> bool:
+        """Whether a loop passes what it gets to a module as it is: so that is on the device."""
+        if not isinstance(loop, (ast.For, ast.AsyncFor)) or self._scatters:
+            return False
+        names = {node for node in walk(loop.target) if isinstance(node, ast.Name)}
+        moved = {each.node for each in self.moved_later}
+        if not self.is_step_loop(loop) or not names.isdisjoint(moved):
+            return False
+        given: set[Definition] = set()
+        for call in walk(loop):
+            if isinstance(call, ast.Call) and self._is_of_module(call.func):
+                values = [*call.args, *(item.value for item in call.keywords)]
+                if any(map(self.used_as_module, values)):
+                    continue  # a loss of a model, which moves its batches
+                for name in (name for each in values for name in _wholes(each)):
+                    given.update(self._queries.definitions.reaching(name))
+        return any(each.node in names for each in self._sources(given, _wholes))
+
+    def _is_of_module(self, function: ast.expr) -> bool:
+        """Whether a module is called, or a method of it that does not move what it gets."""
+        if self.used_as_module(function):
+            return True
+        method = function.attr if isinstance(function, ast.Attribute) else ""
+        return bool(method) and not PREPARING.search(method) and self.used_as_module(function.value)  # type: ignore[attr-defined]
+
+    @cached_property
+    def _scatters(self) -> bool:
+        """Whether the file has ``DataParallel``, which moves the batches itself."""
+        return any(node.attr == "DataParallel" for node in self._queries.of_kind(ast.Attribute))
 
     def is_mapping(self, definition: Definition) -> bool:
         """Whether methods of mappings are called on what a definition gives."""

@@ -37,12 +37,11 @@ class Indexing:
 
     def selected(self, node: ast.Subscript) -> Iterator[Event]:
         """``x[mask]``: the size of the result has to be known. ``x[rows]``: these are copied."""
-        bound = next(self._bounds(node), None)
+        base, bound = self._values.of(node.value), next(self._bounds(node), None)
         if bound is not None:
-            yield bound
-            return
-        base = self._values.of(node.value)
-        if on_device(base):
+            if not bound.needs or not _is_on_host(base):  # where that is, numbers mostly are
+                yield bound
+        elif on_device(base):
             yield from self._indices(node, base, base)
 
     def _indices(self, node: ast.Subscript, base: Value, about: Value | None) -> Iterator[Event]:

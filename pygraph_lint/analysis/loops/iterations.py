@@ -73,8 +73,11 @@ def _computes_gradients(values: LoopValues, statements: list[ast.stmt]) -> bool:
 def _runs_once(values: LoopValues, branch: ast.If) -> bool:
     """``if self.first: ...; self.first = False``, ``if self.table is None: self.table = ...``: a
     branch that makes its own condition fail, which nothing else of the class changes on every step.
+    Of ``if self.table is None or len(self.table) != n`` the first part counts.
     """
     test, ends_false = branch.test, True
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        test = test.values[0]
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, ends_false = test.operand, False
     elif isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.domain import values as v
+from pygraph_lint.analysis.domain.events import any_of
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.loops.calls import HOST, is_batch, on_device
 from pygraph_lint.analysis.queries.file_queries import FileQueries
 from pygraph_lint.analysis.syntax.nodes import dotted, walk
 
+_COUNT = re.compile(r"(^|_)(count|num|n|size|samples)(_|$)")
 # The evidence for a parameter, before its name.
 PASSED = "a caller passes a tensor of the device as "
 
@@ -67,6 +70,17 @@ def part(value: Value, path: tuple[int, ...]) -> Value:
     return value
 
 
+def entry(value: Value, key: ast.expr) -> Value:
+    """What a subscript of a parameter or a result gives: a part of a tensor, or what is kept by
+    that key.
+    """
+    if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+        return value
+    needs = value.needs
+    kept = needs[0]._replace(name=f"{needs[0].name}|{key.value}")
+    return value._replace(flags=value.flags & ~v.SYMBOL, needs=any_of(needs, (kept,)))
+
+
 def path_to(root: ast.AST, target: ast.AST) -> tuple[int, ...] | None:
     """The positions that lead from an assignment's target to a name in it."""
     if root is target:
@@ -87,6 +101,17 @@ def is_prepared(value: ast.expr) -> bool:
     return isinstance(called, ast.Attribute) and called.attr in prepared
 
 
+def is_count(queries: FileQueries, target: ast.AST, value: ast.expr) -> bool:
+    """Whether one of several results of a call is a number of things, by its name and as no method
+    of it is called.
+    """
+    name = getattr(target, "id", "")
+    if not isinstance(value, ast.Call) or _COUNT.search(name) is None:
+        return False
+    nodes = (node for node in walk(queries.scope(target)) if isinstance(node, ast.Attribute))
+    return not any(dotted(node.value) == name for node in nodes)
+
+
 def appended(queries: FileQueries, node: ast.AST) -> list[ast.expr]:
     """What a list that begins empty gets by ``append`` on the name it is bound to."""
     name = _bound(queries, node)
@@ -95,6 +120,18 @@ def appended(queries: FileQueries, node: ast.AST) -> list[ast.expr]:
         for call in (walk(queries.scope(node)) if name else ())
         if isinstance(call, ast.Call) and dotted(call.func) == f"{name}.append"
         for each in call.args
+    ]
+
+
+def stored(queries: FileQueries, node: ast.AST) -> list[ast.expr]:
+    """What a mapping that begins empty gets by key, by the name it is bound to."""
+    name = _bound(queries, node)
+    return [
+        each.value
+        for each in (walk(queries.scope(node)) if name else ())
+        if isinstance(each, ast.Assign)
+        and isinstance(each.targets[0], ast.Subscript)
+        and dotted(each.targets[0].value) == name
     ]
 
 

@@ -23,6 +23,7 @@ from pygraph_lint.analysis.loops.calls import (
     BATCH,
     COMPILED,
     DEVICE,
+    GIVEN,
     GRADIENT,
     HOST,
     INDICES,
@@ -42,12 +43,15 @@ from pygraph_lint.analysis.loops.evidence import LoopEvidence
 from pygraph_lint.analysis.loops.joins import (
     appended,
     either,
+    entry,
+    is_count,
     is_of_other_type,
     is_open,
     is_prepared,
     joined,
     part,
     path_to,
+    stored,
 )
 from pygraph_lint.analysis.loops.parameters import Parameters
 from pygraph_lint.analysis.queries.file_queries import FileQueries
@@ -127,7 +131,8 @@ class LoopValues:
         if self.evidence.is_computed(definition):
             return Value(v.MAPPING, item=DEVICE) if self.evidence.is_mapping(definition) else DEVICE
         if definition in self.evidence.moved_later and not known.flags & v.MODULE:
-            return MOVED_LATER
+            is_given = definition.kind is BindingKind.PARAMETER
+            return MOVED_LATER._replace(why=HOST.why) if is_given else MOVED_LATER
         return shown(known) if self.evidence.reads_item(definition) else known
 
     def _defined(self, definition: Definition) -> Value:
@@ -190,7 +195,8 @@ class LoopValues:
             if path is not None and value is not None:
                 if is_prepared(value):
                     return Value(v.UNKNOWN, cls="prepared")
-                return part(self.of(value), path)
+                counts = is_count(self.queries, target, value)
+                return v.UNKNOWN_VALUE if counts else part(self.of(value), path)
         return v.UNKNOWN_VALUE
 
     def _iterated(self, target: ast.AST) -> Value:
@@ -205,6 +211,8 @@ class LoopValues:
         wrapped = self._element_of_call(iterated, loop) if isinstance(iterated, ast.Call) else None
         if wrapped is not None:
             return wrapped
+        if self.evidence.gives_to_module(loop):
+            return GIVEN
         value = self.of(iterated)
         if value.cls == "prepared":
             return v.tensor("the data loader puts batches on the device", device=v.ON_DEVICE)
@@ -213,7 +221,8 @@ class LoopValues:
         over = self.evidence.is_step_loop(loop) or over_batches(iterated)
         if value.kinds & v.UNKNOWN and not on_device(value) and over:
             return BATCH
-        if value.needs and value.flags & v.SYMBOL and self.evidence.is_step_loop(loop):
+        given = value.flags & v.SYMBOL or (value.needs and value.needs[0].kind == "any")
+        if value.needs and given and self.evidence.is_step_loop(loop):
             return BATCH
         return v.UNKNOWN_VALUE if value.kinds == v.MAPPING else v.element(value)  # or its keys
 
@@ -281,7 +290,7 @@ class LoopValues:
             return base
         if base.needs or self.is_only_annotated(node.value):
             return v.UNKNOWN_VALUE  # what its author has set there
-        moved = base.why == MOVED.why  # of an object: a number, too
+        moved = base.why in (MOVED.why, GIVEN.why)  # of an object: a number, too
         return base._replace(cls=OF_OBJECT) if moved else base
 
     def _of_self(self, node: ast.Attribute) -> Value:
@@ -319,7 +328,7 @@ class LoopValues:
         if on_device(base) and base.needs and not base.flags & v.SYMBOL and index.kinds != v.TEXT:
             return base
         if base.needs and base.flags & v.SYMBOL:
-            return base
+            return entry(base, node.slice)
         if base.items is not None and isinstance(node.slice, ast.Constant):
             place = node.slice.value
             if isinstance(place, int) and -len(base.items) <= place < len(base.items):
@@ -381,7 +390,7 @@ class LoopValues:
         return INDICES._replace(items=items) if numbers else Value(v.SEQUENCE, items=items)
 
     def _dict(self, node: ast.Dict) -> Value:
-        values = [self.of(each) for each in node.values]
+        values = [self.of(each) for each in node.values or stored(self.queries, node)]
         return Value(v.MAPPING, item=joined(values) if values else v.UNKNOWN_VALUE)
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:

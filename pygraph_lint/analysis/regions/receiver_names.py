@@ -11,7 +11,8 @@ from functools import cached_property
 from pygraph_lint.analysis.program.facts import Call
 from pygraph_lint.analysis.program.program import Program
 
-_MOST, _MOST_LOSSES = 24, 64  # classes that an object may be of
+# Classes that an object may be of.
+_FEW, _MOST, _MOST_LOSSES, _MOST_MODELS = 4, 24, 64, 128
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _ABSTRACT = frozenset(("base", "abstract", "mixin", "interface", "template"))
 # Names that say nothing of a project's class, or whose classes are there by the dozen.
@@ -24,6 +25,8 @@ _EMPTY = frozenset(
 )
 
 
+# Names of models, which may be of any of a project's modules that have the method.
+_MODELS = frozenset(("model", "net", "network"))
 _CALLED = frozenset(("fn", "func", "function", "class", "fct"))
 _OF_LOSS = re.compile(r"(Loss|Criterion)(es|s)?\.forward$")
 
@@ -40,7 +43,7 @@ class ReceiversByName:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._known: dict[tuple[str, str, int], Sequence[str]] = {}
+        self._known: dict[tuple[str, str, str, int], Sequence[str]] = {}
         self._parts: dict[str, list[str]] = {}  # of the names of classes
 
     @cached_property
@@ -51,13 +54,19 @@ class ReceiversByName:
         """The methods called ``call.name`` of the classes that the name ``call.target`` of an
         object fits, where they can be called so.
         """
-        key = (call.target, call.name, len(call.positional))
+        key = (call.how, call.target, call.name, len(call.positional))
         if key not in self._known:
             self._known[key] = self._methods(call)
         return self._known[key]
 
     def _methods(self, call: Call) -> Sequence[str]:
         words = _words_of_object(call.target)
+        if call.name == "to":
+            return self._moving() if call.how == "receiver" else ()
+        last = call.target.lower().rpartition("_")[2]
+        models = self._of_models(call) if last in _MODELS else ()
+        if models:
+            return models
         if not words or words[-1] in _EMPTY:
             return ()
         program = self._program
@@ -73,6 +82,32 @@ class ReceiversByName:
         ]
         most = _MOST_LOSSES if all(map(is_of_loss, found)) else _MOST
         return found if len(found) <= most else ()
+
+    def _of_models(self, call: Call) -> Sequence[str]:
+        """The methods of a name that the project's modules have beside their ``forward``, where
+        they can be called so.
+        """
+        program, found = self._program, []
+        for each in program.methods_by_name.get(call.name, ()):
+            facts = program.functions.get(each)
+            owner = facts.owner if facts is not None else ""
+            own = program.is_module(owner) and program.method(owner, "forward")
+            if own and facts is not None and len(call.positional) <= len(facts.parameters):
+                found.append(each)
+        return found if len(found) <= _MOST_MODELS else ()
+
+    def _moving(self) -> Sequence[str]:
+        """The methods by which batches that are objects of the project go to the device."""
+        program = self._program
+        known = (program.functions.get(name) for name in program.methods_by_name.get("to", ()))
+        found = [
+            facts.name
+            for facts in known
+            if facts is not None
+            and not program.is_module(facts.owner)
+            and any("device" in name for name in facts.parameters[:1])
+        ]
+        return found if len(found) <= _FEW else ()
 
     def _fits(self, owner: str, words: list[str]) -> bool:
         """Whether an object with a name of these words may be of a class, or of one above it."""

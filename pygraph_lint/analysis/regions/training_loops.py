@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pygraph_lint.analysis.domain.region import Region, RegionKind
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interprocedural.call_graph import targets
+from pygraph_lint.analysis.interprocedural.passed_functions import PassedFunctions
 from pygraph_lint.analysis.program.facts import (
     ACTS,
     COLLATES,
     MAY_CALL_STEP,
     NO_BODIES,
     PER_BATCH,
+    UPDATES,
     Call,
     FileLoops,
     FunctionFacts,
@@ -39,6 +41,7 @@ _UNNAMED = frozenset(("forward", "__call__", "__init__", "__post_init__"))
 # Functions that run once or now and then, whatever they call.
 _ONCE = frozenset(("main", "__init__", "fit", "run"))
 
+_GIVE_ACTIONS = frozenset(("act", "get_action", "select_action", "predict_action"))
 _NOT_TRAINING = PER_BATCH | {MAY_CALL_STEP, ACTS}
 # Functions that set up, load, save or evaluate do not run on every step.
 _RUN_ONCE = re.compile(
@@ -80,6 +83,7 @@ class LoopRegions:
         self._devices = NamedDevices(program)
         self._every = asked.every
         self._of_models: dict[str, tuple[str, ...]] = {}  # what models run, where steps call them
+        self._passed = PassedFunctions(program)
         self._receivers = ReceiversByName(program)
         self._resolved: dict[str, dict[Span, list[Call]]] = {}
         modules = [each for each in program.modules.values() if not each.is_test]
@@ -98,6 +102,12 @@ class LoopRegions:
         self._moving: dict[tuple[str, int, str], bool] = {}
         named_in, file_of = self._devices.named_in, program.module_of
         placed = {body.function: named_in(file_of(body.function)) for body in starts}
+        self._metrics = {body.function for body in starts if body.why == UPDATES}
+        self._on_devices = {
+            _package(body.function)
+            for body in starts
+            if body.why not in _NOT_TRAINING and placed[body.function]
+        }
         for body in sorted(starts, key=lambda each: not placed[each.function]):
             if body.why != COLLATES:  # which works on the host, and whatever it calls
                 self._follow(body, placed[body.function])
@@ -191,6 +201,7 @@ class LoopRegions:
     def _starts_in(self, modules: Iterable[ModuleFacts]) -> list[LoopBody]:
         words = {"step"}  # of an environment
         words.update(word for name in self._steps for word in _words(name))
+        words |= {mark + name for name in self._passed.names(self._steps) for mark in ("", "_")}
         unnamed = not words.isdisjoint(_UNNAMED)
         found: list[LoopBody] = []
         for module in modules:
@@ -333,8 +344,11 @@ class LoopRegions:
 
     def has_device(self, module: ModuleFacts, function: str) -> bool:
         """Whether the file of a function, or that of a loop which runs it, names a device, or one
-        beside it does: a program without one waits for none.
+        beside it does: a program without one waits for none. For a running metric it is enough that
+        its package trains on one.
         """
+        if function in self._metrics and _package(function) in self._on_devices:
+            return True
         return self._every or function in self._placed or self._devices.named_in(module)
 
     def _follow(self, start: LoopBody, placed: bool) -> None:
@@ -347,7 +361,7 @@ class LoopRegions:
             if name.endswith(".forward") and not is_of_loss(name):
                 self._of_models.setdefault(name, path)  # most of it is reported as a model's code
                 continue
-            if _RUN_ONCE.search(name.rpartition(".")[2]) is not None:
+            if self._runs_once(name):
                 continue
             if name in self._passes:  # its loop is the step, and what is beside that runs once
                 continue
@@ -359,6 +373,15 @@ class LoopRegions:
                 queue += self._called(helper, path)
             elif name in self._program.functions:
                 queue += self._call_of(name, self._program.functions[name].calls, path)
+
+    def _runs_once(self, function: str) -> bool:
+        """Whether a function sets up, loads, saves or evaluates, by its name; a policy's method
+        evaluates actions.
+        """
+        facts = self._program.functions.get(function)
+        owner = self._program.classes.get(facts.owner) if facts is not None else None
+        acts = owner is not None and not _GIVE_ACTIONS.isdisjoint(owner.methods)
+        return not acts and _RUN_ONCE.search(function.rpartition(".")[2]) is not None
 
     def _follow_models(self) -> None:
         """Follow the calls of models that steps call."""
@@ -398,7 +421,7 @@ class LoopRegions:
         the file know of the object comes before its method's name.
         """
         if call.how == "given":
-            return self._of_attribute(call)
+            return self._passed.functions(call.target, call.name) or self._of_attribute(call)
         found = () if call.how in ("resolved", "receiver") else targets(self._program, call)
         guessed = call.how in ("by name", "unique")
         if found and not guessed:
@@ -414,8 +437,13 @@ class LoopRegions:
         return self._receivers.methods(call) if call.how in _OF_OBJECTS else ()
 
     def _of_attribute(self, call: Call) -> Sequence[str]:
-        """What calling an attribute of an unknown class may reach, by its name."""
-        return self._receivers.methods(call._replace(target=call.name, name="__call__"))
+        """What calling an attribute may reach: what its class is made with, or told by its name."""
+        owner = self._program.class_named(call.target)
+        held = self._program.attribute(owner, call.name) if owner is not None else None
+        need = held.needs[0] if held is not None and held.needs else None
+        given = self._passed.functions(need.owner, need.name) if need is not None else ()
+        by_name = call._replace(target=call.name, name="__call__")
+        return given or self._receivers.methods(by_name)
 
     def _known_calls(self, function: str) -> dict[Span, list[Call]]:
         """The calls of a function whose object or name its file's facts know, by place."""
@@ -450,6 +478,10 @@ def _words(function: str) -> Iterator[str]:
     yield own
     if outer.endswith(".<locals>"):
         yield outer.removesuffix(".<locals>").rpartition(".")[2]
+
+
+def _package(function: str) -> str:
+    return function.partition(".")[0]
 
 
 def _start(body: LoopBody) -> str:

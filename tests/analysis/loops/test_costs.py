@@ -333,7 +333,7 @@ def test_what_the_trainer_moved_is_on_the_device_in_spite_of_an_annotation() -> 
 
 @pytest.mark.parametrize(
     ("storage", "expected"),
-    [("device='cpu'", ["loop.copy"]), ("size=8", ["loop.copy"])],
+    [("device=device", []), ("device='cpu'", ["loop.copy"]), ("size=8", ["loop.copy"])],
 )
 def test_what_an_object_on_the_device_gives_is_there(storage: str, expected: list[str]) -> None:
     source = f"""
@@ -344,6 +344,22 @@ def test_what_an_object_on_the_device_gives_is_there(storage: str, expected: lis
             sample = buffer.sample(32)
             sample = sample.to(device)
             model(sample).sum().backward()
+    """
+    assert kinds(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"), [("x", ["loop.read"]), ("x.detach().cpu()", ["loop.read"])]
+)
+def test_bounds_of_what_is_on_the_host_are_numbers(rows: str, expected: list[str]) -> None:
+    source = f"""
+    def first(x, count):
+        return {rows}[:count, :]
+    def train(net, loader):
+        for batch in loader:
+            out, bound = net(batch)
+            out.sum().backward()
+            first(out, bound)
     """
     assert kinds(source) == expected
 
@@ -378,6 +394,23 @@ def test_numbers_that_a_loss_is_computed_with_are_no_tensors() -> None:
             loss.backward()
     """
     assert kinds(source) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"), [("self.policy(x).logits", ["loop.copy"]), ("self.settings().rows", [])]
+)
+def test_what_the_result_has_that_a_loss_is_computed_from(made: str, expected: list[str]) -> None:
+    source = f"""
+    import numpy as np
+    class Agent:
+        def update(self, memory):
+            for x, actions, returns in memory.sample():
+                q = {made}
+                q = q[np.arange(4), actions]
+                loss = (returns - q).pow(2).mean()
+                loss.backward()
+    """
+    assert kinds(source) == expected
 
 
 def test_what_is_moved_later_is_still_on_the_host() -> None:
@@ -460,6 +493,7 @@ def test_buffers_and_parameters_are_on_the_device() -> None:
 @pytest.mark.parametrize(
     ("head", "expected"),
     [
+        ("net.train()", ["loop.read"]),
         ("net.train(); x = x.to(device, non_blocking=True)", []),
         ("net = torch.nn.DataParallel(net); net.train()", []),
     ],
@@ -472,6 +506,45 @@ def test_what_a_model_gets_as_it_is_is_on_the_device(head: str, expected: list[s
             loss = net(x, lengths).sum()
             loss.backward()
             total = lengths.sum().item()
+    """
+    assert kinds(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("net(x, lengths)", ["loop.read"]),
+        ("net.losses(x, lengths)", ["loop.read"]),
+        ("aim.losses(net, x, lengths)", []),
+    ],
+)
+def test_an_object_that_gets_a_model_moves_what_the_model_gets(
+    call: str, expected: list[str]
+) -> None:
+    source = f"""
+    def train(net, aim, loader, optimizer):
+        net.train()
+        optimizer.add(aim.parameters())
+        for x, lengths in loader:
+            loss = {call}
+            loss.sum().backward()
+            total = lengths.sum().item()
+    """
+    assert kinds(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"), [("device", ["loop.copy"] * 3), ("torch.float64", [])]
+)
+def test_batches_with_a_move_of_their_own(target: str, expected: list[str]) -> None:
+    source = f"""
+    class Pair:
+        def to(self, device):
+            return Pair(self.x.to(device), self.y.to(device))
+    def train(net, loader, device):
+        for batch in loader:
+            batch = batch.to({target})
+            net(batch).sum().backward()
     """
     assert kinds(source) == expected
 
@@ -587,3 +660,22 @@ def test_a_program_that_names_no_device_waits_for_none() -> None:
         linked, facts = as_given(m=source, **files)
         found = [event.kind for _, event in linked.loop_events(facts["m"])]
         assert found.count("loop.read") == reads
+
+
+def test_a_running_metric_waits_where_its_package_trains_on_a_device() -> None:
+    metric = textwrap.dedent("""
+    import torch
+    class Accuracy:
+        def reset(self):
+            self.correct = 0
+        def update(self, output: dict):
+            found = torch.max(output["scores"], dim=1)[1]
+            self.correct += torch.sum(torch.eq(found, output["target"])).item()
+    """)
+    step = (
+        "def step(net, x, optimizer):\n    net(x.cuda()).mean().backward()\n    optimizer.step()\n"
+    )
+    linked, facts = as_given(a__metrics=metric, b__metrics=metric, a__engine=step)
+    found = {name: [*linked.loop_events(each)] for name, each in facts.items()}
+    assert len(found["a.metrics"]) == 1
+    assert not found["b.metrics"]

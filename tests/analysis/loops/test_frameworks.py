@@ -128,6 +128,11 @@ def test_hooks_that_are_called_by_their_names(call: str, expected: list[str]) ->
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
+        ("run(self.train_step, loader)", ["loop.read", "loop.read"]),
+        ("run(step=self.train_step, loader=loader)", ["loop.read", "loop.read"]),
+        ("Engine(self.train_step).run(loader)", ["loop.read", "loop.read"]),
+        ("Engine(step=self.train_step).run(loader)", ["loop.read", "loop.read"]),
+        ("run(step, loader)", ["loop.read", "loop.read"]),
         ("run(self.look, loader)", ["loop.read"]),
         ("Engine(self.look).run(loader)", ["loop.read"]),
     ],
@@ -247,6 +252,40 @@ def train(net, loader):
     assert kinds(source) == expected
 
 
+@pytest.mark.parametrize(("held", "expected"), [("net(batch)", ["loop.copy"]), ("['a']", [])])
+def test_what_a_mapping_has_for_a_key(held: str, expected: list[str]) -> None:
+    source = f"""
+    import numpy as np
+    class Scaler:
+        def normalise(self, window, rows):
+            return window["x"][np.append(rows, 1)]
+        def training_step(self, net, batch, rows):
+            window = {{"x": {held}}}
+            window = self.normalise(window, rows)
+            net(window).mean().backward()
+            net.train()
+    """
+    assert kinds(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("count", []), ("n_samples", []), ("extra", ["loop.branch"])],
+)
+def test_a_number_beside_a_loss(name: str, expected: list[str]) -> None:
+    source = f"""
+    def losses(net, batch):
+        return net(batch)
+    def train(net, loader):
+        for batch in loader:
+            loss, {name} = losses(net, batch)
+            loss.backward()
+            if {name} > 0:
+                print("a batch")
+    """
+    assert kinds(source) == expected
+
+
 @pytest.mark.parametrize(
     ("use", "expected"),
     [
@@ -255,7 +294,9 @@ def train(net, loader):
         ("while losses: break", []),
         ("print(len(losses))", []),
         ("seen = bool(losses)", []),
+        ('if losses["box"] > 2: step()', ["loop.branch"]),
         ("print([each.item() for each in losses.values()])", ["loop.read"]),
+        ("for name, each in losses.items(): log(name, float(each))", ["loop.read"]),
     ],
 )
 def test_a_mapping_of_losses_is_no_tensor(use: str, expected: list[str]) -> None:
