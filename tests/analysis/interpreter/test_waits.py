@@ -128,8 +128,10 @@ def test_constructors_of_objects_that_are_no_modules() -> None:
         "class Solver{base}:\n    def __init__(self, x: torch.Tensor):\n"
         "        self.first = x[0].item()\n"
     )
-    assert reported(source.format(base="")) == ["sync.item"]
-    assert reported(source.format(base="(nn.Module)")) == []
+    made = "def solvers():\n    return [Solver]\n"
+    assert reported(source.format(base="")) == []
+    assert reported(source.format(base="") + made) == ["sync.item"]
+    assert reported(source.format(base="(nn.Module)") + made) == []
 
 
 def reported(source: str) -> list[str]:

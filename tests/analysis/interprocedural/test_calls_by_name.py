@@ -105,7 +105,7 @@ def test_functions_that_compute_with_tensors_of_their_object() -> None:
         "    def reset_parameters(self):\n        if torch.sqrt(self.norm) > 0:\n"
         "            return 1\n"
     )
-    assert found(source) == ["effect.kept-output", "branch.if"]  # of __init__, and step
+    assert found(source) == ["branch.if"]  # of step
 
 
 def test_functions_that_only_make_tensors_are_no_regions() -> None:
