@@ -39,6 +39,12 @@ ARMS = {
         "x.sum() > 0",
         "x[:, n] = torch.where(x.sum() > 0, x[:, n] * 2, 3.0)",
     ),
+    "an element of a copy": (
+        "PG201",
+        "if {} != 0.0:\n    x = x.clone()\n    x[-1, 0] = 0.0\nreturn x",
+        "x[-1, 0].item()",
+        "x[-1, 0] = torch.where(chosen, 0.0, x[-1, 0])",
+    ),
     "an element that the condition reads": (
         "PG301",
         "x = x * 1\nif {}:\n    x[0, n] += x[0, n]\nreturn x",

@@ -97,9 +97,7 @@ def is_truth(site: Site, node: ast.expr) -> bool:
 def is_limit(site: Site, node: ast.AST) -> bool:
     """Whether an expression is a limit of a tensor's dtype: ``torch.finfo(x.dtype).max``."""
     limits = node.value if isinstance(node, ast.Attribute) else None
-    if not isinstance(limits, ast.Call) or site.ask.callee(limits) not in _LIMITS:
+    asked = site.ask.callee(limits) if isinstance(limits, ast.Call) else None
+    if not isinstance(limits, ast.Call) or asked not in ("torch.finfo", "torch.iinfo"):
         return False
     return all((dotted(each) or "").endswith(".dtype") for each in limits.args)
-
-
-_LIMITS = ("torch.finfo", "torch.iinfo")

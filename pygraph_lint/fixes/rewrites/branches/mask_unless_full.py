@@ -111,9 +111,8 @@ def _asked(site: Site, test: ast.expr, kept: bool) -> list[ast.expr]:
 
 def _is_of(site: Site, value: ast.expr, asked: list[ast.expr]) -> bool:
     """Whether a value is a mask that is asked, or what it does not select."""
-    bases = {ast.dump(_base(each)) for each in asked}
-    known = is_mask(site, value) and site.ask.is_pure(value)
-    return known and ast.dump(_base(value)) in bases
+    same = ast.dump(_base(value)) in [ast.dump(_base(each)) for each in asked]
+    return same and is_mask(site, value) and site.ask.is_pure(value)
 
 
 def _base(mask: ast.expr) -> ast.expr:

@@ -331,10 +331,15 @@ def _changed_behind(site: Site, value: ast.expr) -> bool:
     return any(changes_in_place(each, name) for each in behind for name in names)
 
 
+_ASSIGNED = (ast.Assign, ast.AugAssign)
+
+
 def _keeps_for_gradient(site: Site, place: ast.Subscript) -> bool:
     """Whether the gradient of what an arm assigns may need a tensor that is written to there."""
-    inside = list(ast.walk(site.statement))
-    assigned = [each.value for each in inside if isinstance(each, (ast.Assign, ast.AugAssign))]
+    inside = [each for each in ast.walk(site.statement) if isinstance(each, _ASSIGNED)]
+    # Where the tensor itself gets a new value, the old one is not written to.
+    own = f"{ast.unparse(place.value)} ="
+    assigned = [each.value for each in inside if not ast.unparse(each).startswith(own)]
     for each in (inner for value in assigned for inner in ast.walk(value)):
         scaled = isinstance(each, ast.BinOp) and isinstance(each.right, ast.Constant)
         plain = (ast.Add, ast.Sub, ast.Mult, ast.Div) if scaled else (ast.Add, ast.Sub)
