@@ -76,9 +76,8 @@ def entry(value: Value, key: ast.expr) -> Value:
     """
     if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
         return value
-    needs = value.needs
-    kept = needs[0]._replace(name=f"{needs[0].name}|{key.value}")
-    return value._replace(flags=value.flags & ~v.SYMBOL, needs=any_of(needs, (kept,)))
+    kept = value.needs[0]._replace(name=f"{value.needs[0].name}|{key.value}")
+    return value._replace(flags=value.flags & ~v.SYMBOL, needs=any_of(value.needs, (kept,)))
 
 
 def path_to(root: ast.AST, target: ast.AST) -> tuple[int, ...] | None:

@@ -103,11 +103,8 @@ class LoopRegions:
         named_in, file_of = self._devices.named_in, program.module_of
         placed = {body.function: named_in(file_of(body.function)) for body in starts}
         self._metrics = {body.function for body in starts if body.why == UPDATES}
-        self._on_devices = {
-            _package(body.function)
-            for body in starts
-            if body.why not in _NOT_TRAINING and placed[body.function]
-        }
+        trained = (body.function for body in starts if body.why not in _NOT_TRAINING)
+        self._on_devices = {_package(name) for name in trained if placed[name]}
         for body in sorted(starts, key=lambda each: not placed[each.function]):
             if body.why != COLLATES:  # which works on the host, and whatever it calls
                 self._follow(body, placed[body.function])
@@ -347,9 +344,8 @@ class LoopRegions:
         beside it does: a program without one waits for none. For a running metric it is enough that
         its package trains on one.
         """
-        if function in self._metrics and _package(function) in self._on_devices:
-            return True
-        return self._every or function in self._placed or self._devices.named_in(module)
+        known = function in self._metrics and _package(function) in self._on_devices
+        return known or self._every or function in self._placed or self._devices.named_in(module)
 
     def _follow(self, start: LoopBody, placed: bool) -> None:
         queue = deque(self._called(start, (_start(start),)))
@@ -442,8 +438,7 @@ class LoopRegions:
         held = self._program.attribute(owner, call.name) if owner is not None else None
         need = held.needs[0] if held is not None and held.needs else None
         given = self._passed.functions(need.owner, need.name) if need is not None else ()
-        by_name = call._replace(target=call.name, name="__call__")
-        return given or self._receivers.methods(by_name)
+        return given or self._receivers.methods(call._replace(target=call.name, name="__call__"))
 
     def _known_calls(self, function: str) -> dict[Span, list[Call]]:
         """The calls of a function whose object or name its file's facts know, by place."""
