@@ -173,13 +173,14 @@ def test_a_message_in_a_region_brings_torch_along() -> None:
     body = "\n\ndef check(n):\n    «logger.debug('n')»\n    return n\n"
     region = Region("check", ("forward", "line 3 calls check"), RegionKind.MODEL)
     for head, place in (
-        ("import os\n\nfrom loguru import logger\n", "import os\nimport torch\n"),
-        ("from loguru import logger\nimport os\n", "import torch\n\nfrom loguru import logger\n"),
-        ("from loguru import logger\n\ndef f():\n    import torch\n", "import torch\n\nfrom log"),
+        ("import os\n\nfrom loguru import logger\n", "import os\n\n"),
+        ("from loguru import logger\nimport os\n", ""),
+        ("from loguru import logger\n\ndef f():\n    import torch\n", ""),
     ):
         fix, after = offer(head + body, "PG502", region=region)
         assert fix is not None and fix.applicability == "unsafe"
-        assert after.startswith(place) and "if not torch.compiler.is_compiling():" in after
+        start = f"{place}from loguru import logger\nimport torch\n"
+        assert after.startswith(start) and "if not torch.compiler.is_compiling():" in after
         assert "the file imports torch now" in fix.reason
     for head in (
         "import os\ntry:\n    from torch import nn\nexcept ImportError:\n    nn = None\n",
