@@ -118,8 +118,9 @@ def _computed(dtype: str, left: Value, right: Value) -> Value:
         merge_needs(left, right),
         merge_device_of([left, right]),
     )
-    both = left.kinds & right.kinds & v.NUMBER  # annotated ``float | Tensor``, and a number
-    return result._replace(kinds=result.kinds | v.NUMBER) if both else result
+    # What is annotated ``float | Tensor``, and a number, may be a number.
+    number = left.kinds & right.kinds & v.NUMBER and not result.needs
+    return result._replace(kinds=result.kinds | v.NUMBER) if number else result
 
 
 def _is_made_at_home(one: Value, other: Value) -> bool:
