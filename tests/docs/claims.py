@@ -20,6 +20,7 @@ def claims() -> dict[str, list[str]]:
         _gpu_tests,
         _several_gpus,
         _complaints,
+        _decoding,
         _runtime,
         _framework_memory,
         _memory,
@@ -198,6 +199,19 @@ def _complaints() -> Claims:
         f"right in {totals['right']}, and slower than the best stock mode that is right in "
         f"{len(totals['lost'])}",
     )
+
+
+def _decoding() -> Claims:
+    (row,) = load("decode_2_15.json")["rows"]
+    modes = [row["ways"][name] for name in ("pygraph", "reduce-overhead", "default")]
+    step, token = ([w[key]["median"] for w in modes] for key in ("step_ms", "generate_ms"))
+    page = "how-to/decoding.md"
+    yield (
+        page,
+        f"a step takes {step[0]:.2f} ms with pygraph, {step[1]:.2f} ms with `reduce-overhead` and "
+        f"{step[2]:.2f} ms in default mode",
+    )
+    yield page, f"takes {token[0]:.2f}, {token[1]:.2f} and {token[2]:.2f} ms"
 
 
 def _framework_memory() -> Claims:
