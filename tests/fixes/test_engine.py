@@ -282,5 +282,6 @@ def test_a_line_length_that_few_lines_do_not_keep() -> None:
     ],
 )
 def test_long_conditions_break_at_their_operators(line: str, lines: list[str]) -> None:
+    assert wrap(f"{line}  # so:", 20) == [f"{line}  # so:"]
     width = 31 if len(lines) == 3 else 40
     assert wrap(line, width) == lines

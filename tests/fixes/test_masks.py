@@ -198,3 +198,15 @@ def test_a_mask_is_kept_without_asking_whether_it_is_full(name: str) -> None:
     for x in (torch.ones(3, 2), torch.tensor([[1.0, -1.0]])):
         torch.testing.assert_close(old(x, y), new(x, y))
     assert breaks(old, (x, y)) > breaks(new, (x, y)) == 0
+
+
+@pytest.mark.parametrize("kept", ["pad > 1", "~(pad < 0)", "pad == 2"])
+def test_another_mask_than_the_one_that_is_asked_stays(kept: str) -> None:
+    text = f"""
+        import torch
+
+        def forward(pad: torch.Tensor):
+            return None if «(pad > 0).all()» else {kept}
+    """
+    fix, _ = offer(text, "PG301")
+    assert fix is None or fix.rewrite != "mask_unless_full" or fix.applicability == "declined"

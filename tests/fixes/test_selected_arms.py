@@ -164,3 +164,26 @@ def test_what_may_be_a_number_is_not_asked_as_a_tensor(name: str) -> None:
     assert "torch.where" not in after and "_assert_async" not in after
     _, after = offer(text.replace("float | torch.Tensor", "torch.Tensor"), code)
     assert "torch.where" in after or "_assert_async" in after
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    done = x > 0\n    if «done[i]»:\n        done[i] = False\n        x = x * 2\n",
+        "    f = x.sum() > 0\n    if «f»:\n        f[()] = False\n        x = x * 2\n",
+        "    if «x[0].sum() > 0»:\n        y = x[0]\n    else:\n        y = x\n    x = y\n",
+        "    y = x\n    if «x.sum() > 0»:\n        y = x.unsqueeze(-1) + x\n    x = y\n",
+    ],
+)
+def test_arms_that_change_the_condition_or_surely_have_another_shape(body: str) -> None:
+    text = f"import torch\n\ndef forward(x: torch.Tensor, i: int):\n{body}    return x\n"
+    fix, _ = offer(text, "PG301")
+    assert fix is None or fix.rewrite != "tensor_branch" or fix.applicability == "declined"
+
+
+def test_a_name_with_a_warning_inside_is_no_message() -> None:
+    arm = "        {}(x)\n        x = x * 2\n"
+    for name, kind in (("rank_zero_warn", "unsafe"), ("maybe_warn_update", "declined")):
+        body = f"    if «x.sum() > 0»:\n{arm.format(name)}    return x\n"
+        fix, _ = offer(f"import torch\n\ndef forward(x: torch.Tensor):\n{body}", "PG301")
+        assert fix is not None and fix.applicability == kind, name

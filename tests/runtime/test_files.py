@@ -39,3 +39,11 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
     assert read == ["text"] and stat.S_ISFIFO(pipe.stat().st_mode)
     with pytest.raises(OSError):
         write_whole(tmp_path, "text")
+
+
+def test_a_pipe_behind_a_descriptor_is_written(tmp_path: Path) -> None:
+    ours, theirs = os.pipe()
+    write_whole(Path(f"/dev/fd/{theirs}"), "text")
+    os.close(theirs)
+    with os.fdopen(ours) as pipe:
+        assert pipe.read() == "text"

@@ -27,11 +27,11 @@ def wrap(line: str, width: int, unit: str = "    ") -> list[str]:
     if len(line) <= width or line.endswith("\\"):
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
-    if (condition := _condition(line, indent, width, unit)) is not None:
-        return condition
     pairs = _outer_pairs(line)
     if pairs is None:
         return [line]
+    if (condition := _condition(line, indent, width, unit)) is not None:
+        return condition
     if not pairs:
         return _in_parentheses(line, indent, width, unit)
     pair = _breaking(line, pairs, width, indent + unit)

@@ -81,6 +81,20 @@ def is_view(shape: str | None) -> bool:
     return shape is not None and shape.startswith(_VIEW)
 
 
+def _whole(shape: str) -> str | None:
+    """Of what a shape is a view or an element; None: of nothing."""
+    if is_view(shape):
+        return shape.removeprefix(_VIEW).rpartition(".")[0]
+    return shape.rpartition("[")[0] if shape.endswith("]") else None
+
+
+def are_apart(one: str | None, other: str | None) -> bool:
+    """Whether two values surely have other shapes: one is a view, or an element of the other."""
+    if one == other or one is None or other is None:
+        return False
+    return is_view(one) or is_view(other) or _whole(one) == other or _whole(other) == one
+
+
 def _view(site: Site, node: ast.Call) -> str | None:
     """The shape of ``x.reshape(-1)``, ``x.unsqueeze(0)``; ``x.view(-1)`` may raise, unless the
     condition asks for it, too.
@@ -115,6 +129,8 @@ def _joint(site: Site, parts: list[ast.expr]) -> str | None:
     if None in found:
         return None
     found -= {SINGLE}
+    if any(_whole(each) in found for each in found if each is not None):
+        return None  # a part and its whole: never of one shape
     return SINGLE if not found else found.pop() if len(found) == 1 else SOME
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 
 import libcst as cst
 
-from pygraph_lint.analysis.control_flow.rare_branches import warns
 from pygraph_lint.fixes.engine.build import Line, expression, operand
 from pygraph_lint.fixes.engine.imports import add_torch, use_torch
 from pygraph_lint.fixes.engine.site import Declined, Site
@@ -117,6 +117,9 @@ _LOG_METHODS = frozenset(
 )
 
 
+_WARNING = re.compile(r"(^|_)warn(ing)?(_once)?$")
+
+
 def says(site: Site, statement: ast.stmt, logs: bool) -> bool:
     """Whether a statement is a call of print, a logger, warnings or a function that warns by its
     name (``rank_zero_warn``), and nothing else. ``logs``: the analysis says that its method logs.
@@ -128,5 +131,5 @@ def says(site: Site, statement: ast.stmt, logs: bool) -> bool:
     if name.startswith(("logging.", "warnings.")):
         return True
     if isinstance(call.func, ast.Name):
-        return name in ("builtins.print", "pprint.pprint") or warns(call)
+        return name in ("builtins.print", "pprint.pprint") or bool(_WARNING.search(call.func.id))
     return isinstance(call.func, ast.Attribute) and (logs or call.func.attr in _LOG_METHODS)

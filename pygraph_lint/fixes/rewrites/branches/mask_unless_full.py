@@ -16,7 +16,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from pygraph_lint.analysis.queries.interface import Type
-from pygraph_lint.analysis.syntax.nodes import is_constant, method_name, negated
+from pygraph_lint.analysis.syntax.nodes import compared, is_constant, method_name, negated
 from pygraph_lint.fixes.engine.build import bare, joined
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.masks import is_mask, reduced
@@ -117,10 +117,11 @@ def _is_of(site: Site, value: ast.expr, asked: list[ast.expr]) -> bool:
 
 def _base(mask: ast.expr) -> ast.expr:
     """``mask`` of ``~mask``, ``mask == 1``, ``mask.bool()``."""
-    if isinstance(mask, ast.UnaryOp):
+    if isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert):
         return _base(mask.operand)
-    if isinstance(mask, ast.Compare) and isinstance(mask.comparators[0], ast.Constant):
-        return _base(mask.left)
+    left, operator, right = compared(mask) or (mask, None, mask)
+    if isinstance(operator, (ast.Eq, ast.NotEq)) and getattr(right, "value", None) in (0, 1):
+        return _base(left)
     if method_name(mask) in ("bool", "logical_not") and isinstance(mask, ast.Call):
         return _base(mask.func.value) if isinstance(mask.func, ast.Attribute) else mask
     return mask

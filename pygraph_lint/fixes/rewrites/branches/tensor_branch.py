@@ -12,6 +12,7 @@ not taken are left alone.
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import replace
 from functools import partial, reduce
 
@@ -36,8 +37,8 @@ from pygraph_lint.fixes.shared.computable import (
     ONE,
     SINGLE,
     alike,
+    are_apart,
     is_held,
-    is_view,
     is_written_out,
     may_not_fit,
     shape_of,
@@ -232,6 +233,9 @@ def _selected(
         _expect_fitting(site, step.value, shape_of(site, step.value))
         return old
     torch, value = use_torch(site), site.expression_node(step.value)
+    if isinstance(step.target, ast.Subscript) or not isinstance(step.statement, ast.Assign):
+        shown = _held_by(site, node.test) == root_of(step.name)
+        site.require("computable", not shown, "an arm writes to the tensor that is asked")
     if isinstance(step.target, ast.Subscript):
         site.safe_only_if("in-place", False, f"`{step.name}` is changed in any case")
         site.safe_only_if("fits", is_written_out(step.target.slice), _FITS)
@@ -248,6 +252,35 @@ def _selected(
         return old.with_changes(body=[cst.Expr(call(f"{step.name}.masked_fill_", asked, rest))])
     arms = (rest, value) if step.negated else (value, rest)
     return old.with_deep_changes(old.body[0], value=call(f"{torch}.where", condition, *arms))
+
+
+def _held_by(site: Site, test: ast.expr) -> str | None:
+    """The name whose tensor a condition is, or is a view of; None: it is a tensor of its own."""
+    inner = _read(site, test)
+    if inner is None and method_name(test) in _SAME_MEMORY and isinstance(test, ast.Call):
+        inner = test.func.value if isinstance(test.func, ast.Attribute) else None
+    if inner is not None:
+        return _held_by(site, inner)
+    plain = isinstance(test, (ast.Name, ast.Attribute, ast.Subscript))
+    return root_of(ast.unparse(test)) if plain else None
+
+
+_SAME_MEMORY = (
+    "bool",
+    "reshape",
+    "view",
+    "squeeze",
+    "unsqueeze",
+    "flatten",
+    "detach",
+    "to",
+    "type",
+)
+
+
+def root_of(place: str) -> str:
+    """``x`` of ``x[0].y``."""
+    return re.split(r"[.\[]", place, maxsplit=1)[0]
 
 
 def _expect_update(site: Site, node: ast.If, step: Step) -> None:
@@ -306,8 +339,7 @@ def _expect_fitting(
     """An arm can be computed in any case, and has a shape, for all that the text shows."""
     found, changed_later = shape_of(site, value), _changed_behind(site, value)
     known = {each for each in ranks if each}
-    apart = found != shape and (is_view(found) or is_view(shape))
-    computable = None not in (found, shape) and not apart
+    computable = None not in (found, shape) and not are_apart(found, shape)
     computable = computable and len(known) < 2 and not changed_later
     site.require(
         "computable", computable, "an arm may raise when it is not taken, or have another shape"
