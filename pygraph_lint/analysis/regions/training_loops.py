@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pygraph_lint.analysis.domain.region import Region, RegionKind
 from pygraph_lint.analysis.domain.values import Value
@@ -105,10 +105,14 @@ class LoopRegions:
         self._metrics = {body.function for body in starts if body.why == UPDATES}
         trained = (body.function for body in starts if body.why not in _NOT_TRAINING)
         self._on_devices = {_package(name) for name in trained if placed[name]}
+        self._follow_starts(starts, placed)
+        self._follow_models()
+
+    def _follow_starts(self, starts: Sequence[LoopBody], placed: Mapping[str, bool]) -> None:
+        """Follow what loops call, first those whose files name a device (``placed``)."""
         for body in sorted(starts, key=lambda each: not placed[each.function]):
             if body.why != COLLATES:  # which works on the host, and whatever it calls
                 self._follow(body, placed[body.function])
-        self._follow_models()
 
     def still_hold(
         self, replaced: Iterable[tuple[ModuleFacts, ModuleFacts]], bodies_of: BodiesOf
