@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.fixes.equivalence import assert_near, assert_same, breaks, module_of, run
-from tests.fixes.support import expect, marked, offer
+from tests.fixes.support import decline, expect, marked, offer
 
 
 def _module(body: str, head: str = "x: torch.Tensor, y: torch.Tensor") -> str:
@@ -210,3 +210,21 @@ def test_another_mask_than_the_one_that_is_asked_stays(kept: str) -> None:
     """
     fix, _ = offer(text, "PG301")
     assert fix is None or fix.rewrite != "mask_unless_full" or fix.applicability == "declined"
+
+
+@pytest.mark.parametrize(
+    ("code", "use"),
+    [
+        ("PG406", "«x[kept] *= -1»\nreturn x"),
+        ("PG406", "out = torch.zeros_like(x)\n«out[kept] = x[kept].exp()»\nreturn out"),
+        ("PG402", "return «x[kept]».mean()"),
+    ],
+)
+@pytest.mark.parametrize(
+    "mask", ["torch.rand(x.shape[:1]) < y.p", "~(torch.rand(size=x.shape[:1]) < 0.5)"]
+)
+def test_a_mask_of_the_host_is_no_condition_of_torch_where(code: str, use: str, mask: str) -> None:
+    """As an index it may select from a tensor of the GPU; `torch.where` would raise."""
+    decline(_module(f"kept = {mask}\n{use}", "x: torch.Tensor, y"), code, "the mask is on the host")
+    beside = offer(_module(f"kept = torch.rand_like(x) < 0.5\n{use}"), code)[0]
+    assert beside is not None and beside.applicability == "unsafe"

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.queries.interface import Device, Type
 from pygraph_lint.analysis.syntax.nodes import is_constant, method_name
 from pygraph_lint.fixes.engine.build import Change, call, changed, expression, operand
 from pygraph_lint.fixes.engine.imports import use_torch
-from pygraph_lint.fixes.engine.site import Site
+from pygraph_lint.fixes.engine.site import Declined, Site
 from pygraph_lint.fixes.shared.conditions import is_limit
 
 # One result for each element; none of these raises for a value.
@@ -60,6 +60,27 @@ def is_mask(site: Site, mask: ast.expr) -> bool:
     if known.dtype == "bool" or method_name(mask) == "bool":
         return True
     return not known.dtype and isinstance(mask, (ast.Name, ast.Compare))
+
+
+def expect_beside(site: Site, mask: ast.expr) -> None:
+    """Decline where a mask is on the host: it may be an index of a tensor of the device, and
+    ``torch.where`` takes both from one place.
+    """
+    if _is_on_host(site, mask):
+        raise Declined("the mask is on the host, where the tensor may not be")
+
+
+def _is_on_host(site: Site, node: ast.expr) -> bool:
+    """Whether a value is on the host, or worked out together with a tensor that is, which has
+    dimensions: nothing of a device can be computed with that.
+    """
+    known = site.ask.known(node)
+    if known.device is Device.HOST and known.rank != 0:
+        return True
+    value = site.ask.only_value(node) if isinstance(node, ast.Name) else node
+    kinds = (ast.Compare, ast.BinOp, ast.UnaryOp)
+    parts = ast.iter_child_nodes(value) if isinstance(value, kinds) else ()
+    return any(_is_on_host(site, each) for each in parts if isinstance(each, ast.expr))
 
 
 def is_elementwise(site: Site, node: ast.expr, mask: ast.expr) -> bool:
