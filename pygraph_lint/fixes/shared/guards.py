@@ -117,6 +117,7 @@ _LOG_METHODS = frozenset(
 )
 
 
+_WARNERS = frozenset(("warn", "warn_explicit", "showwarning"))
 _WARNING = re.compile(r"(^|_)warn(ing)?(_once)?$")
 
 
@@ -133,3 +134,13 @@ def says(site: Site, statement: ast.stmt, logs: bool) -> bool:
     if isinstance(call.func, ast.Name):
         return name in ("builtins.print", "pprint.pprint") or bool(_WARNING.search(call.func.id))
     return isinstance(call.func, ast.Attribute) and (logs or call.func.attr in _LOG_METHODS)
+
+
+def only_sets(site: Site, statement: ast.stmt) -> bool:
+    """Whether what ``says`` holds of sets what is shown, and shows nothing:
+    ``warnings.simplefilter("ignore")``.
+    """
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    module, _, last = (site.ask.callee(call) or "" if call is not None else "").partition(".")
+    shown = _LOG_METHODS if module == "logging" else _WARNERS
+    return module in ("logging", "warnings") and last.rpartition(".")[2] not in shown
