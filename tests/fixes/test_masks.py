@@ -143,6 +143,8 @@ def test_writes_under_a_mask_are_not_asked_for(name: str) -> None:
         "bad = x < 0\nif «bad.all()»:\n    x[bad] = 0",
         "bad = x < 0\nif «bad.any()»:\n    x[bad] = 0\nelse:\n    y = x",
         "bad = x < 0\nif «bad.any()»:\n    x[bad] = 0\n    print(x)",
+        "z = x.view(-1)\nbad = x < 0\nif «bad.any()»:\n    x[bad] = 0\n    print(z)",
+        "bad = x < 0\nif «bad.any()»:\n    x[bad] = 0\n    print(f'{y.sum()}')",
         "bad = x < 0\nif «bad.any()»:\n    x = torch.where(bad, y, x)",
         "bad = x < 0\nif «bad.any()»:\n    x[bad, y] = 0",
         "bad = x < 0\nif «bad.any()»:\n    x[bad, 0] = x[bad, 1]",
