@@ -187,3 +187,20 @@ def test_a_name_with_a_warning_inside_is_no_message() -> None:
         body = f"    if «x.sum() > 0»:\n{arm.format(name)}    return x\n"
         fix, _ = offer(f"import torch\n\ndef forward(x: torch.Tensor):\n{body}", "PG301")
         assert fix is not None and fix.applicability == kind, name
+
+
+def test_statements_of_an_arm_that_share_its_line_get_lines_of_their_own() -> None:
+    body = "    if «x.sum() > 1»: x = x / 2; y = y * 0\n    return x, y\n"
+    text = f"import torch\n\ndef forward(x: torch.Tensor, y: torch.Tensor):\n{body}"
+    fix, after = offer(text, "PG301")
+    assert fix is not None and fix.applicability == "unsafe", fix
+    assert ";" not in after
+
+
+def test_what_int_raises_for_is_said() -> None:
+    body = "    if «int(x.sum())» == 3:\n        x = x + 1\n    return x\n"
+    fix, _ = offer(f"import torch\n\ndef forward(x: torch.Tensor):\n{body}", "PG202")
+    assert fix is not None and "nan and inf no longer raise" in fix.reason
+    counted = body.replace("x.sum()", "(x > 0).sum()")
+    fix, _ = offer(f"import torch\n\ndef forward(x: torch.Tensor):\n{counted}", "PG202")
+    assert fix is not None and "no longer raise" not in fix.reason

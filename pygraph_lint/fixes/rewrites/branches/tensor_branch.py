@@ -112,7 +112,11 @@ def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
         sides = [node.left, node.comparators[0]]
         reads = [_read(site, side) for side in sides]
         if any(reads):
-            site.safe_only_if("compared", False, "numbers are compared in the tensor's dtype")
+            pairs = zip(sides, reads, strict=True)
+            cut = any(read is not None and _truncates(site, side, read) for side, read in pairs)
+            raised = ", and nan and inf no longer raise" if cut else ""
+            reason = f"numbers are compared in the tensor's dtype{raised}"
+            site.safe_only_if("compared", False, reason)
             tensor, value = isinstance(node.ops[0], PLAIN), cst.ensure_type(value, cst.Comparison)
             left, right = (
                 _number(site, side, read) for read, side in zip(reads, sides, strict=True)
@@ -202,7 +206,8 @@ def _line_of(site: Site, statement: ast.stmt) -> cst.SimpleStatementLine:
     small = site.file.node(statement)
     assert isinstance(small, cst.BaseSmallStatement)
     if not site.source.alone(statement):
-        return cst.SimpleStatementLine([small])
+        alone = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+        return cst.SimpleStatementLine([alone])
     return cst.ensure_type(site.statement_node(statement), cst.SimpleStatementLine)
 
 
