@@ -204,3 +204,15 @@ def test_what_int_raises_for_is_said() -> None:
     counted = body.replace("x.sum()", "(x > 0).sum()")
     fix, _ = offer(f"import torch\n\ndef forward(x: torch.Tensor):\n{counted}", "PG202")
     assert fix is not None and "no longer raise" not in fix.reason
+
+
+def test_a_draw_that_chooses_between_values() -> None:
+    body = "    return x if «torch.rand([]) < p» else -x\n"
+    text = f"import torch\n\ndef forward(x: torch.Tensor, p: float):\n{body}"
+    fix, after = offer(text, "PG306")
+    assert fix is not None and fix.applicability == "unsafe", fix
+    assert "return torch.where(torch.rand([]) < p, x, -x)" in after
+    old, new = (module_of(each).forward for each in (text.replace("«", "").replace("»", ""), after))
+    for p in (0.2, 0.8):
+        assert_near(run(old, (torch.ones(2), p)), run(new, (torch.ones(2), p)))
+    assert breaks(old, (torch.ones(2), 0.5)) > breaks(new, (torch.ones(2), 0.5)) == 0

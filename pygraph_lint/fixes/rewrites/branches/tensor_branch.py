@@ -64,10 +64,10 @@ TENSOR = Known(Type.TENSOR)
 
 class TensorBranch(Rewrite):
     """PG201, PG202, PG301, PG307, PG309: an ``if``, as a statement or not, whose arms only select
-    values.
+    values; PG306: ``a if draw < p else b``.
     """
 
-    codes = ("PG201", "PG202", "PG301", "PG307", "PG309")
+    codes = ("PG201", "PG202", "PG301", "PG306", "PG307", "PG309")
     message = "Select with torch.where instead of branching on the tensor's values"
     kinds = (ast.If, ast.IfExp)
     order = 45
@@ -75,7 +75,8 @@ class TensorBranch(Rewrite):
     def rewrite(self, site: Site) -> None:
         node = site.tree
         assert isinstance(node, self.kinds)
-        if not is_within(site, node.test):
+        skips = site.finding.code == "PG306" and isinstance(node, ast.If)
+        if skips or not is_within(site, node.test):
             raise Declined("not the condition of a branch")
         tensors = tested_operands(site, node.test)
         statics = [part for part in operands(node.test) if part not in tensors]
