@@ -230,3 +230,22 @@ def test_a_mask_of_the_host_is_no_condition_of_torch_where(code: str, use: str, 
     decline(_module(f"kept = {mask}\n{use}", "x: torch.Tensor, y"), code, "the mask is on the host")
     beside = offer(_module(f"kept = torch.rand_like(x) < 0.5\n{use}"), code)[0]
     assert beside is not None and beside.applicability == "unsafe"
+
+
+@pytest.mark.parametrize("mask", ["~torch.isnan(y)", "known & (y == y)", "y.isfinite()"])
+def test_nan_that_a_mask_leaves_out_gets_into_no_gradient(mask: str) -> None:
+    """Of what is computed and not selected the gradient is zero times nan."""
+    body = f"known = x > -9\nkept = {mask}\n"
+    for code, use in (
+        ("PG402", "return («x[kept]» - y[kept]).pow(2).mean()"),
+        ("PG406", "out = torch.zeros_like(x)\n«out[kept] = x[kept] * y[kept]»\nreturn out"),
+    ):
+        decline(_module(body + use), code, "the mask leaves nan or inf out")
+        fix, _ = offer(_module(body.replace(mask, "y > 0") + use), code)
+        assert fix is not None and fix.applicability == "unsafe"
+    before = _module(f"{body}return (2 * «x[kept]» - y[kept]).mean()")
+    _, after = offer(before, "PG402")
+    arguments = (torch.ones(3, requires_grad=True), torch.tensor([1.0, float("nan"), 2.0]))
+    old, new = (module_of(text).forward for text in (marked(before)[0], after))
+    assert_near(run(old, arguments), run(new, arguments))
+    assert "torch.where" in after

@@ -83,6 +83,44 @@ def _is_on_host(site: Site, node: ast.expr) -> bool:
     return any(_is_on_host(site, each) for each in parts if isinstance(each, ast.expr))
 
 
+def expect_finite(site: Site, node: ast.expr, mask: ast.expr) -> None:
+    """Decline where a mask leaves out nan or inf, and what is computed of the others has a slope
+    that depends on them: zero times nan is nan, in the gradient of all elements.
+    """
+    if _asks_for_nan(site, mask) and not _is_linear(node, mask):
+        raise Declined("the mask leaves nan or inf out, which would get into gradients")
+
+
+def _asks_for_nan(site: Site, node: ast.AST, depth: int = 3) -> bool:
+    """Whether an expression, or what its names hold, asks for nan or inf."""
+    for each in ast.walk(node):
+        name = each.id if isinstance(each, ast.Name) else getattr(each, "attr", "")
+        if name in ("isnan", "isfinite", "isinf", "isneginf", "isposinf"):
+            return True
+        if isinstance(each, ast.Compare) and ast.dump(each.left) == ast.dump(each.comparators[0]):
+            return True
+        value = site.ask.only_value(each) if depth and isinstance(each, ast.Name) else None
+        if value is not None and _asks_for_nan(site, value, depth - 1):
+            return True
+    return False
+
+
+def _is_linear(node: ast.expr, mask: ast.expr) -> bool:
+    """Whether the slope of an expression of ``y[mask]`` does not depend on it."""
+    if isinstance(node, ast.Subscript) or not masked_reads(node, mask):
+        return True
+    if isinstance(node, ast.UnaryOp):
+        return _is_linear(node.operand, mask)
+    if isinstance(node, ast.BinOp):
+        scaled = isinstance(node.op, ast.Mult) and isinstance(node.left, ast.Constant)
+        scaled |= isinstance(node.op, _OPERATORS) and isinstance(node.right, ast.Constant)
+        plain = scaled or isinstance(node.op, (ast.Add, ast.Sub))
+        return plain and _is_linear(node.left, mask) and _is_linear(node.right, mask)
+    same = method_name(node) in ("float", "clone", "detach")
+    func = node.func if isinstance(node, ast.Call) else None
+    return same and isinstance(func, ast.Attribute) and _is_linear(func.value, mask)
+
+
 def is_elementwise(site: Site, node: ast.expr, mask: ast.expr) -> bool:
     """Whether an expression is worked out of ``y[mask]`` and numbers, element by element, so that
     it can be computed for the elements that are not selected, too.

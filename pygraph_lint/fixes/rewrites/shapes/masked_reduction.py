@@ -28,6 +28,7 @@ from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.masks import (
     everywhere,
     expect_beside,
+    expect_finite,
     index_of,
     is_elementwise,
     is_mask,
@@ -58,7 +59,13 @@ class MaskedReduction(Rewrite):
         expect_beside(site, mask)
         alone = reduced is read or is_elementwise(site, reduced, mask)
         site.require("elementwise", alone, "what is reduced is not computed element by element")
-        site.safe_only_if("rounding", False, "the sum rounds otherwise, and may overflow in half")
+        expect_finite(site, reduced, mask)
+        site.safe_only_if(
+            "rounding",
+            False,
+            "it is computed for all elements: the sum rounds otherwise, and may overflow in half, "
+            "and inf and nan among those left out get into gradients",
+        )
         like = site.ask.shaped_like(mask)
         if like is not None and like == site.ask.shaped_like(value):
             site.put(call, _reduced(site, word, reduced, mask, site.expression_node(mask)))
