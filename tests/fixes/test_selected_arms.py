@@ -216,3 +216,10 @@ def test_a_draw_that_chooses_between_values() -> None:
     for p in (0.2, 0.8):
         assert_near(run(old, (torch.ones(2), p)), run(new, (torch.ones(2), p)))
     assert breaks(old, (torch.ones(2), 0.5)) > breaks(new, (torch.ones(2), 0.5)) == 0
+
+
+def test_what_may_have_been_a_number_is_said() -> None:
+    body = "    total = 0.0\n    for row in x:\n        if «row.sum() > 0»:\n"
+    body += "            total = total + row.sum()\n    return total\n"
+    fix, _ = offer(f"import torch\n\ndef forward(x: torch.Tensor):\n{body}", "PG301")
+    assert fix is not None and "what was a number is a tensor" in fix.reason

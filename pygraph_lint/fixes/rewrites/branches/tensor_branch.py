@@ -414,7 +414,8 @@ def _expect_tensors(site: Site, *kinds: Known) -> None:
     site.require("tensors", tensors and guessed, "not both values are known to be tensors")
     apart = any(each.device is Device.HOST and each.rank != 0 for each in kinds)
     site.require("moved", not apart, "an arm has a tensor of the host, which is not selected there")
-    site.safe_only_if("number", not any(each.must_be(Type.NUMBER) for each in kinds), _NUMBER)
+    maybe = [it for it in kinds if it.may_be(Type.NUMBER) and it.types != Type.ANYTHING]
+    site.safe_only_if("number", not maybe, _NUMBER)
     site.safe_only_if("held", not unknown, _HELD)
 
 
