@@ -62,11 +62,11 @@ def is_mask(site: Site, mask: ast.expr) -> bool:
     return not known.dtype and isinstance(mask, (ast.Name, ast.Compare))
 
 
-def expect_beside(site: Site, mask: ast.expr) -> None:
-    """Decline where a mask is on the host: it may be an index of a tensor of the device, and
-    ``torch.where`` takes both from one place.
+def expect_beside(site: Site, mask: ast.expr, tensor: ast.expr) -> None:
+    """Decline where a mask is on the host, and a tensor is not for certain: it may be an index of
+    one of the device, and ``torch.where`` takes both from one place.
     """
-    if _is_on_host(site, mask):
+    if _is_on_host(site, mask) and not _is_on_host(site, tensor):
         raise Declined("the mask is on the host, where the tensor may not be")
 
 

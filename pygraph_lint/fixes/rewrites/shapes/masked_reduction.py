@@ -56,7 +56,7 @@ class MaskedReduction(Rewrite):
         mask, value = index_of(read), read.value
         certain = is_mask(site, mask) and site.ask.is_pure(mask)
         site.require("mask", certain, "the index is not certainly a mask")
-        expect_beside(site, mask)
+        expect_beside(site, mask, value)
         alone = reduced is read or is_elementwise(site, reduced, mask)
         site.require("elementwise", alone, "what is reduced is not computed element by element")
         expect_finite(site, reduced, mask)

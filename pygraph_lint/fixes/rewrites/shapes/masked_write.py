@@ -59,7 +59,7 @@ class MaskedWrite(Rewrite):
         if not masked_reads(node.value, mask) and not added:
             raise Declined
         site.require("mask", is_mask(site, mask), "the index is not certainly a mask")
-        expect_beside(site, mask)
+        expect_beside(site, mask, written)
         pure = site.ask.is_pure(mask) and site.ask.is_pure(written)
         site.require("pure", pure, "the mask or the tensor is computed by what may have an effect")
         alone = is_elementwise(site, node.value, mask)
