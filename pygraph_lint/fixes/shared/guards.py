@@ -57,7 +57,11 @@ def guard_condition(site: Site, node: ast.If) -> None:
     old = site.expression_node(first)
     loose = isinstance(old, (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr))
     right = operand(old) if loose else old
-    both = cst.BooleanOperation(left=not_compiling(site), operator=cst.And(), right=right)
+    between: cst.BaseBooleanOp = cst.And()
+    around = site.expression_node(test)
+    while joined and isinstance(around, cst.BooleanOperation):
+        between, around = around.operator, around.left  # laid out like the others
+    both = cst.BooleanOperation(left=not_compiling(site), operator=between, right=right)
     site.put(first, both, bare=True)
 
 
