@@ -223,3 +223,12 @@ def test_what_may_have_been_a_number_is_said() -> None:
     body += "            total = total + row.sum()\n    return total\n"
     fix, _ = offer(f"import torch\n\ndef forward(x: torch.Tensor):\n{body}", "PG301")
     assert fix is not None and "what was a number is a tensor" in fix.reason
+
+
+def test_a_bound_that_half_precision_may_not_hold_is_said() -> None:
+    body = "    if «torch.isinf(x).any()»:\n        x = x.clamp({})\n    return x\n"
+    for given, told in (("-9.0, 9.0", False), ("-most, most", True)):
+        head = "import torch\n\ndef forward(x: torch.Tensor, most: float):\n"
+        fix, _ = offer(head + body.format(given), "PG301")
+        assert fix is not None and fix.applicability == "unsafe", fix
+        assert ("can always be computed" in fix.reason) == told
