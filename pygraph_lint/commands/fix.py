@@ -35,6 +35,10 @@ def fix(given: Check, runner: Runner, files: Sequence[Path]) -> int:
     else:
         problems = loop.write(fixed)
     unwritten = {finding.filename for finding in problems}
+    if unwritten:
+        before = {path: old for path, old in fixed.before.items() if str(path) in unwritten}
+        runner.replace_content(before)
+        fixed.findings = runner.check(files)
     applied = [one for one in fixed.applied if one[0].filename not in unwritten]
     if given.show_fixes and applied:
         write(_shown_fixes(runner, replace(fixed, applied=applied), "fixed"))

@@ -189,7 +189,7 @@ CASES = [
         "PG406",
         lines(
             "out = torch.zeros(3)",
-            "at = torch.arange(2)",
+            "at = torch.arange(2, device=x.device)",
             "«out[at] = x[at] * 2»",
             "return out",
         ),
@@ -228,7 +228,7 @@ CASES = [
         "masked_reduction",
         "mask",
         "PG402",
-        lines("at = torch.arange(2)", "return «x[at]».mean()"),
+        lines("at = torch.arange(2, device=x.device)", "return «x[at]».mean()"),
         lambda: (torch.tensor([1.0, 2.0]),),
     ),
     Case(

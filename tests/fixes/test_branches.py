@@ -341,6 +341,17 @@ CASES = {
         return x + 1
         """,
     ),
+    "assert on all, of which the first decides": _case(
+        "PG301",
+        """
+        assert «(x > -99).all()» and (x < 99).all(), "range"
+        return x + 1
+        """,
+        """
+        assert (x > -99).all() & (x < 99).all(), "range"
+        return x + 1
+        """,
+    ),
     "check in capitals": _case(
         "PG402",
         """

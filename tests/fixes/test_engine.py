@@ -285,3 +285,18 @@ def test_long_conditions_break_at_their_operators(line: str, lines: list[str]) -
     assert wrap(f"{line}  # so:", 20) == [f"{line}  # so:"]
     width = 31 if len(lines) == 3 else 40
     assert wrap(line, width) == lines
+
+
+def test_a_condition_of_several_lines_that_grows_is_laid_out_anew() -> None:
+    head = "import torch\n\ndef forward(x, y):\n"
+    rest = "        print(x)\n    return x\n"
+    before = "    if torch.any(x < y[0].abs().max()) or torch.any(\n        x > y[-1]\n    ):\n"
+    _, after = offer(f"{head}{before}{rest}".replace("print(x)", "«print(x)»"), "PG501")
+    assert (
+        "    if (\n        not torch.compiler.is_compiling()\n"
+        "        and (torch.any(x < y[0].abs().max()) or torch.any(x > y[-1]))\n    ):\n"
+    ) in after
+    before = "    if (\n        x.dim() > 3\n        and y.dim() > 4\n    ):\n"
+    _, after = offer(f"{head}{before}{rest}".replace("print(x)", "«print(x)»"), "PG501")
+    inner = "not torch.compiler.is_compiling()\n        and x.dim() > 3\n        and y.dim() > 4"
+    assert f"    if (\n        {inner}\n    ):\n" in after

@@ -292,6 +292,8 @@ COUNTED = {
     "a progress bar with a name": ("bar = tqdm(range(9))\n    for step in bar:", ""),
     "a range that is shown": ("for step in trange(9):", ""),
     "a counter of its own": ("step = 0\n    for x in loader:", "step += 1"),
+    "a range of other steps": ("for step in range(1, 9, 2):", ""),
+    "a number that changes": ("for step in range(9):", "step *= 2"),
 }
 
 
@@ -307,6 +309,20 @@ def test_loops_that_count_their_steps(name: str) -> None:
     made = fix is not None and fix.applicability == "unsafe"
     assert made == (list(COUNTED).index(name) < 2), fix
     assert ("        if step % 50 == 0:\n            print(loss.item())\n" in after) == made
+
+
+def test_what_stands_beside_each_other_is_shown_together() -> None:
+    source = (
+        "import torch\n\ndef train(loader, model, writer):\n"
+        "    for step, x in enumerate(loader):\n        loss = model(x)\n        loss.backward()\n"
+        "        print(«loss.item()»)\n        # for the curve\n"
+        "        writer.add_scalar('loss', «loss.item()», step)\n        print('no wait')\n"
+    )
+    _, after = offer(source, "PG702")
+    assert after.endswith(
+        "        if step % 50 == 0:\n            print(loss.item())\n            # for the curve\n"
+        "            writer.add_scalar('loss', loss.item(), step)\n        print('no wait')\n"
+    )
 
 
 KEEPS = """

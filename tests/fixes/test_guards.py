@@ -442,6 +442,33 @@ def test_what_is_said_goes_behind_the_guard() -> None:
     assert "no longer" in fix.reason
 
 
+def test_filters_of_warnings_are_no_messages() -> None:
+    text = """
+        import warnings
+
+        import torch
+
+        def forward(x):
+            with warnings.catch_warnings():
+                «warnings.simplefilter("ignore")»
+                warnings.warn("odd")
+            return x
+        """
+    fix, changed = offer(text, "PG503")
+    assert fix is not None and fix.reason.startswith("compiled code no longer sets what is warned")
+    lines = [line.strip() for line in changed.splitlines()]
+    guarded = lines.index("if not torch.compiler.is_compiling():")
+    assert lines[guarded + 1 :] == ['warnings.simplefilter("ignore")', *lines[-2:]]
+    assert lines[-2:] == ['warnings.warn("odd")', "return x"]
+
+
+@pytest.mark.parametrize("off", ["x.requires_grad = False", "x.requires_grad_(again)"])
+def test_what_may_turn_gradients_off_stays(off: str) -> None:
+    """Compiled code would go on recording them, and the reason says the opposite."""
+    text = f"import torch\n\ndef forward(x, again):\n    «{off}»\n    return x\n"
+    decline(text, "PG508", "may turn gradients off")
+
+
 def test_what_is_said_eagerly_is_still_said(capsys: pytest.CaptureFixture[str]) -> None:
     text = "import torch\ndef forward(x):\n    «print('seen')»\n    return x + 1\n"
     _, changed = offer(text, "PG501")
@@ -561,9 +588,11 @@ def test_a_guarded_tensor_that_others_may_hold_is_unsafe(made: str) -> None:
     "head",
     ['"""Docs."""; from torch import nn, tensor', "from os import path; from torch import tensor"],
 )
-def test_an_import_that_shares_its_line_stays(head: str) -> None:
-    text = f"{head}\n\n\ndef forward(x):\n    return x * «tensor(2.0, device=x.device)»\n"
+def test_torch_is_imported_below_an_import_that_shares_its_line(head: str) -> None:
+    head = f"{head}; names = [\n]\n"
+    text = f"{head}\n\ndef forward(x):\n    return x * «tensor(2.0, device=x.device)»\n"
     fix, changed = offer(text, "PG104")
-    assert fix is not None
-    assert fix.applicability == "declined"
-    assert changed == marked(text)[0]
+    assert fix is not None and fix.applicability == "unsafe", fix
+    assert changed.startswith(f"{head}import torch\n\n\ndef forward")
+    old, new = (module_of(each).forward for each in (marked(text)[0], changed))
+    assert_same(run(old, (torch.ones(2),)), run(new, (torch.ones(2),)))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.fixes.equivalence import assert_near, assert_same, breaks, module_of, run
-from tests.fixes.support import expect, marked, offer
+from tests.fixes.support import decline, expect, marked, offer
 
 
 def _module(body: str, head: str = "x: torch.Tensor, y: torch.Tensor") -> str:
@@ -143,6 +143,8 @@ def test_writes_under_a_mask_are_not_asked_for(name: str) -> None:
         "bad = x < 0\nif «bad.all()»:\n    x[bad] = 0",
         "bad = x < 0\nif «bad.any()»:\n    x[bad] = 0\nelse:\n    y = x",
         "bad = x < 0\nif «bad.any()»:\n    x[bad] = 0\n    print(x)",
+        "z = x.view(-1)\nbad = x < 0\nif «bad.any()»:\n    x[bad] = 0\n    print(z)",
+        "bad = x < 0\nif «bad.any()»:\n    x[bad] = 0\n    print(f'{y.sum()}')",
         "bad = x < 0\nif «bad.any()»:\n    x = torch.where(bad, y, x)",
         "bad = x < 0\nif «bad.any()»:\n    x[bad, y] = 0",
         "bad = x < 0\nif «bad.any()»:\n    x[bad, 0] = x[bad, 1]",
@@ -210,3 +212,40 @@ def test_another_mask_than_the_one_that_is_asked_stays(kept: str) -> None:
     """
     fix, _ = offer(text, "PG301")
     assert fix is None or fix.rewrite != "mask_unless_full" or fix.applicability == "declined"
+
+
+@pytest.mark.parametrize(
+    ("code", "use"),
+    [
+        ("PG406", "«x[kept] *= -1»\nreturn x"),
+        ("PG406", "out = torch.zeros_like(x)\n«out[kept] = x[kept].exp()»\nreturn out"),
+        ("PG402", "return «x[kept]».mean()"),
+    ],
+)
+@pytest.mark.parametrize(
+    "mask", ["torch.rand(x.shape[:1]) < y.p", "~(torch.rand(size=x.shape[:1]) < 0.5)"]
+)
+def test_a_mask_of_the_host_is_no_condition_of_torch_where(code: str, use: str, mask: str) -> None:
+    """As an index it may select from a tensor of the GPU; `torch.where` would raise."""
+    decline(_module(f"kept = {mask}\n{use}", "x: torch.Tensor, y"), code, "the mask is on the host")
+    beside = offer(_module(f"kept = torch.rand_like(x) < 0.5\n{use}"), code)[0]
+    assert beside is not None and beside.applicability == "unsafe"
+
+
+@pytest.mark.parametrize("mask", ["~torch.isnan(y)", "known & (y == y)", "y.isfinite()"])
+def test_nan_that_a_mask_leaves_out_gets_into_no_gradient(mask: str) -> None:
+    """Of what is computed and not selected the gradient is zero times nan."""
+    body = f"known = x > -9\nkept = {mask}\n"
+    for code, use in (
+        ("PG402", "return («x[kept]» - y[kept]).pow(2).mean()"),
+        ("PG406", "out = torch.zeros_like(x)\n«out[kept] = x[kept] * y[kept]»\nreturn out"),
+    ):
+        decline(_module(body + use), code, "the mask leaves nan or inf out")
+        fix, _ = offer(_module(body.replace(mask, "y > 0") + use), code)
+        assert fix is not None and fix.applicability == "unsafe"
+    before = _module(f"{body}return (2 * «x[kept]» - y[kept]).mean()")
+    _, after = offer(before, "PG402")
+    arguments = (torch.ones(3, requires_grad=True), torch.tensor([1.0, float("nan"), 2.0]))
+    old, new = (module_of(text).forward for text in (marked(before)[0], after))
+    assert_near(run(old, arguments), run(new, arguments))
+    assert "torch.where" in after

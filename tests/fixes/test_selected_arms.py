@@ -187,3 +187,48 @@ def test_a_name_with_a_warning_inside_is_no_message() -> None:
         body = f"    if «x.sum() > 0»:\n{arm.format(name)}    return x\n"
         fix, _ = offer(f"import torch\n\ndef forward(x: torch.Tensor):\n{body}", "PG301")
         assert fix is not None and fix.applicability == kind, name
+
+
+def test_statements_of_an_arm_that_share_its_line_get_lines_of_their_own() -> None:
+    body = "    if «x.sum() > 1»: x = x / 2; y = y * 0\n    return x, y\n"
+    text = f"import torch\n\ndef forward(x: torch.Tensor, y: torch.Tensor):\n{body}"
+    fix, after = offer(text, "PG301")
+    assert fix is not None and fix.applicability == "unsafe", fix
+    assert ";" not in after
+
+
+def test_what_int_raises_for_is_said() -> None:
+    body = "    if «int(x.sum())» == 3:\n        x = x + 1\n    return x\n"
+    fix, _ = offer(f"import torch\n\ndef forward(x: torch.Tensor):\n{body}", "PG202")
+    assert fix is not None and "nan and inf no longer raise" in fix.reason
+    counted = body.replace("x.sum()", "(x > 0).sum()")
+    fix, _ = offer(f"import torch\n\ndef forward(x: torch.Tensor):\n{counted}", "PG202")
+    assert fix is not None and "no longer raise" not in fix.reason
+
+
+def test_a_draw_that_chooses_between_values() -> None:
+    body = "    return x if «torch.rand([]) < p» else -x\n"
+    text = f"import torch\n\ndef forward(x: torch.Tensor, p: float):\n{body}"
+    fix, after = offer(text, "PG306")
+    assert fix is not None and fix.applicability == "unsafe", fix
+    assert "return torch.where(torch.rand([]) < p, x, -x)" in after
+    old, new = (module_of(each).forward for each in (text.replace("«", "").replace("»", ""), after))
+    for p in (0.2, 0.8):
+        assert_near(run(old, (torch.ones(2), p)), run(new, (torch.ones(2), p)))
+    assert breaks(old, (torch.ones(2), 0.5)) > breaks(new, (torch.ones(2), 0.5)) == 0
+
+
+def test_what_may_have_been_a_number_is_said() -> None:
+    body = "    total = 0.0\n    for row in x:\n        if «row.sum() > 0»:\n"
+    body += "            total = total + row.sum()\n    return total\n"
+    fix, _ = offer(f"import torch\n\ndef forward(x: torch.Tensor):\n{body}", "PG301")
+    assert fix is not None and "what was a number is a tensor" in fix.reason
+
+
+def test_a_bound_that_half_precision_may_not_hold_is_said() -> None:
+    body = "    if «torch.isinf(x).any()»:\n        x = x.clamp({})\n    return x\n"
+    for given, told in (("-9.0, 9.0", False), ("-most, most", True)):
+        head = "import torch\n\ndef forward(x: torch.Tensor, most: float):\n"
+        fix, _ = offer(head + body.format(given), "PG301")
+        assert fix is not None and fix.applicability == "unsafe", fix
+        assert ("can always be computed" in fix.reason) == told

@@ -450,6 +450,7 @@ def test_read_only_file_is_reported(lint: Lint, monkeypatch: pytest.MonkeyPatch)
     assert result.code == 2
     assert "no permission to write it" in result.lines[0]
     assert lint.read("a.py") == FIXABLE
+    assert result.lines[1] == lint("a.py").lines[0].replace("[*] ", "")
 
 
 def test_stdin_that_is_no_source(lint: Lint) -> None:

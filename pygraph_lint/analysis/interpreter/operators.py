@@ -191,7 +191,7 @@ def compare(
     for one, other in ((left, right), (right, left)):
         if one.flags & v.RANDOM and one.kinds == v.NUMBER and (other.needs or not other.is_tensor):
             return one
-        if one.flags & v.RANDOM and one.device == v.ON_HOST and _is_kept_elsewhere(other):
+        if one.flags & v.RANDOM and one.device == v.ON_HOST and _may_be_a_rate(other):
             return one._replace(dtype="bool")  # a rate
     if not (left.kinds | right.kinds) & v.TENSOR:
         return _compare_plain(operator, left, right)
@@ -203,10 +203,13 @@ def compare(
     return _computed("bool", left, right)._replace(why=why)
 
 
-def _is_kept_elsewhere(value: Value) -> bool:
-    """Whether a value is an attribute of which only another file says what it is."""
-    need = value.needs[0] if value.kinds & v.UNKNOWN and value.needs else None
-    return need is not None and need.kind == "attr"
+def _may_be_a_rate(value: Value) -> bool:
+    """Whether a value is an attribute of which only another file says what it is, or what a
+    parameter holds that need not be a tensor.
+    """
+    need = value.needs[0] if value.needs else None
+    kept = need is not None and need.kind == "attr" and bool(value.kinds & v.UNKNOWN)
+    return kept or (need is not None and need.kind == "param" and bool(value.flags & v.SYMBOL))
 
 
 def _asks_for_other_device(state: State, left: ast.expr, right: ast.expr) -> bool:

@@ -141,17 +141,28 @@ def _used(site: Site, name: str) -> bool:
 
 
 def _add_import(site: Site) -> None:
-    """Add ``import torch`` in front of the file's first import from torch."""
+    """Add ``import torch`` in front of the file's first import from torch, or below it where that
+    stands behind something else in its line.
+    """
     source = site.source
     for node in source.tree.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)) and "torch" in _tops(node):
-            if node.col_offset:
-                raise Declined("the import of torch shares its line with another statement")
             start = source.line_start(node.lineno)
+            if node.col_offset:
+                start = source.line_start(_last_line(site, node) + 1)
             site.replace(start, start, f"import torch{source.newline}")
             _unseen(site, "torch")
             return
     raise Declined("the file does not import torch")
+
+
+def _last_line(site: Site, node: ast.stmt) -> int:
+    """The last line of a module's statement and of those behind it that begin in its last line."""
+    last = node.end_lineno or node.lineno
+    for each in site.source.tree.body:
+        if each.lineno == last:
+            last = each.end_lineno or last
+    return last
 
 
 def add_torch(site: Site) -> str:

@@ -142,10 +142,23 @@ def alike(one: str | None, other: str | None) -> bool:
 
 def may_not_fit(site: Site, node: ast.expr) -> bool:
     """Whether an expression of a known shape has parts of shapes that nobody proves to fit, or asks
-    for an extreme element, which an empty tensor has not.
+    for an extreme element, which an empty tensor has not, or is given a number that is not written
+    out, which a dtype may not hold.
     """
     inner = [each for each in ast.walk(node) if isinstance(each, ast.expr)]
-    return any(shape_of(site, each) == SOME or method_name(each) in _EXTREME for each in inner)
+    return any(
+        shape_of(site, each) == SOME
+        or method_name(each) in _EXTREME
+        or (method_name(each) in _LIMITED and _is_open(site, each))
+        for each in inner
+    )
+
+
+def _is_open(site: Site, call: ast.expr) -> bool:
+    """Whether a call is given a number that is not written out, and no limit of a dtype."""
+    given = [*call.args, *(it.value for it in call.keywords)] if isinstance(call, ast.Call) else []
+    numbers = (it for it in given if literal_number(it) is None and not is_limit(site, it))
+    return any(site.ask.known(it).must_be(Type.NUMBER) for it in numbers)
 
 
 def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:

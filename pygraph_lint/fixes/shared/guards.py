@@ -57,7 +57,11 @@ def guard_condition(site: Site, node: ast.If) -> None:
     old = site.expression_node(first)
     loose = isinstance(old, (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr))
     right = operand(old) if loose else old
-    both = cst.BooleanOperation(left=not_compiling(site), operator=cst.And(), right=right)
+    between: cst.BaseBooleanOp = cst.And()
+    around = site.expression_node(test)
+    while joined and isinstance(around, cst.BooleanOperation):
+        between, around = around.operator, around.left  # laid out like the others
+    both = cst.BooleanOperation(left=not_compiling(site), operator=between, right=right)
     site.put(first, both, bare=True)
 
 
@@ -117,6 +121,7 @@ _LOG_METHODS = frozenset(
 )
 
 
+_WARNERS = frozenset(("warn", "warn_explicit", "showwarning"))
 _WARNING = re.compile(r"(^|_)warn(ing)?(_once)?$")
 
 
@@ -133,3 +138,13 @@ def says(site: Site, statement: ast.stmt, logs: bool) -> bool:
     if isinstance(call.func, ast.Name):
         return name in ("builtins.print", "pprint.pprint") or bool(_WARNING.search(call.func.id))
     return isinstance(call.func, ast.Attribute) and (logs or call.func.attr in _LOG_METHODS)
+
+
+def only_sets(site: Site, statement: ast.stmt) -> bool:
+    """Whether what ``says`` holds of sets what is shown, and shows nothing:
+    ``warnings.simplefilter("ignore")``.
+    """
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    module, _, last = (site.ask.callee(call) or "" if call is not None else "").partition(".")
+    shown = _LOG_METHODS if module == "logging" else _WARNERS
+    return module in ("logging", "warnings") and last.rpartition(".")[2] not in shown

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.queries.interface import Device, Type
 from pygraph_lint.analysis.syntax.nodes import is_constant, method_name
 from pygraph_lint.fixes.engine.build import Change, call, changed, expression, operand
 from pygraph_lint.fixes.engine.imports import use_torch
-from pygraph_lint.fixes.engine.site import Site
+from pygraph_lint.fixes.engine.site import Declined, Site
 from pygraph_lint.fixes.shared.conditions import is_limit
 
 # One result for each element; none of these raises for a value.
@@ -60,6 +60,65 @@ def is_mask(site: Site, mask: ast.expr) -> bool:
     if known.dtype == "bool" or method_name(mask) == "bool":
         return True
     return not known.dtype and isinstance(mask, (ast.Name, ast.Compare))
+
+
+def expect_beside(site: Site, mask: ast.expr, tensor: ast.expr) -> None:
+    """Decline where a mask is on the host, and a tensor is not for certain: it may be an index of
+    one of the device, and ``torch.where`` takes both from one place.
+    """
+    if _is_on_host(site, mask) and not _is_on_host(site, tensor):
+        raise Declined("the mask is on the host, where the tensor may not be")
+
+
+def _is_on_host(site: Site, node: ast.expr) -> bool:
+    """Whether a value is on the host, or worked out together with a tensor that is, which has
+    dimensions: nothing of a device can be computed with that.
+    """
+    known = site.ask.known(node)
+    if known.device is Device.HOST and known.rank != 0:
+        return True
+    value = site.ask.only_value(node) if isinstance(node, ast.Name) else node
+    kinds = (ast.Compare, ast.BinOp, ast.UnaryOp)
+    parts = ast.iter_child_nodes(value) if isinstance(value, kinds) else ()
+    return any(_is_on_host(site, each) for each in parts if isinstance(each, ast.expr))
+
+
+def expect_finite(site: Site, node: ast.expr, mask: ast.expr) -> None:
+    """Decline where a mask leaves out nan or inf, and what is computed of the others has a slope
+    that depends on them: zero times nan is nan, in the gradient of all elements.
+    """
+    if _asks_for_nan(site, mask) and not _is_linear(node, mask):
+        raise Declined("the mask leaves nan or inf out, which would get into gradients")
+
+
+def _asks_for_nan(site: Site, node: ast.AST, depth: int = 3) -> bool:
+    """Whether an expression, or what its names hold, asks for nan or inf."""
+    for each in ast.walk(node):
+        name = each.id if isinstance(each, ast.Name) else getattr(each, "attr", "")
+        if name in ("isnan", "isfinite", "isinf", "isneginf", "isposinf"):
+            return True
+        if isinstance(each, ast.Compare) and ast.dump(each.left) == ast.dump(each.comparators[0]):
+            return True
+        value = site.ask.only_value(each) if depth and isinstance(each, ast.Name) else None
+        if value is not None and _asks_for_nan(site, value, depth - 1):
+            return True
+    return False
+
+
+def _is_linear(node: ast.expr, mask: ast.expr) -> bool:
+    """Whether the slope of an expression of ``y[mask]`` does not depend on it."""
+    if isinstance(node, ast.Subscript) or not masked_reads(node, mask):
+        return True
+    if isinstance(node, ast.UnaryOp):
+        return _is_linear(node.operand, mask)
+    if isinstance(node, ast.BinOp):
+        scaled = isinstance(node.op, ast.Mult) and isinstance(node.left, ast.Constant)
+        scaled |= isinstance(node.op, _OPERATORS) and isinstance(node.right, ast.Constant)
+        plain = scaled or isinstance(node.op, (ast.Add, ast.Sub))
+        return plain and _is_linear(node.left, mask) and _is_linear(node.right, mask)
+    same = method_name(node) in ("float", "clone", "detach")
+    func = node.func if isinstance(node, ast.Call) else None
+    return same and isinstance(func, ast.Attribute) and _is_linear(func.value, mask)
 
 
 def is_elementwise(site: Site, node: ast.expr, mask: ast.expr) -> bool:

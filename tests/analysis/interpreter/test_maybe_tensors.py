@@ -298,6 +298,8 @@ def test_one_of_several_functions_is_called(
     [
         ("self.layerdrop", ["branch.random-skip"]),
         ("settings.layerdrop", ["branch.random-skip"]),
+        ("self.p", ["branch.random-skip"]),
+        ("rate", ["branch.random-skip"]),
         ("x.mean()", ["branch.if"]),
     ],
 )
@@ -306,10 +308,11 @@ def test_what_a_draw_is_compared_with_is_a_number(probability: str, expected: li
     import torch
     from m.settings import Settings
     class M(torch.nn.Module):
-        def __init__(self, settings: Settings):
+        def __init__(self, settings: Settings, p=0.1):
             super().__init__()
             self.layerdrop = settings.layerdrop
-        def forward(self, x: torch.Tensor, settings: Settings):
+            self.p = p
+        def forward(self, x: torch.Tensor, settings: Settings, rate=0.5):
             if torch.rand([]) < {probability}:
                 return x
             return x + 1

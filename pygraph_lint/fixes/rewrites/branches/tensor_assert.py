@@ -22,7 +22,7 @@ from pygraph_lint.fixes.shared.conditions import PLAIN, operands
 class TensorAssert(Rewrite):
     """PG304, and what is read inside an assert."""
 
-    codes = ("PG304", "PG201", "PG202", "PG307")
+    codes = ("PG304", "PG201", "PG202", "PG301", "PG307")
     message = "Assert on a tensor, which compiled code takes along"
     kinds = (ast.Assert,)
     order = 35

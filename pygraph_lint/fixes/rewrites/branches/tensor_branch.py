@@ -64,10 +64,10 @@ TENSOR = Known(Type.TENSOR)
 
 class TensorBranch(Rewrite):
     """PG201, PG202, PG301, PG307, PG309: an ``if``, as a statement or not, whose arms only select
-    values.
+    values; PG306: ``a if draw < p else b``.
     """
 
-    codes = ("PG201", "PG202", "PG301", "PG307", "PG309")
+    codes = ("PG201", "PG202", "PG301", "PG306", "PG307", "PG309")
     message = "Select with torch.where instead of branching on the tensor's values"
     kinds = (ast.If, ast.IfExp)
     order = 45
@@ -75,7 +75,8 @@ class TensorBranch(Rewrite):
     def rewrite(self, site: Site) -> None:
         node = site.tree
         assert isinstance(node, self.kinds)
-        if not is_within(site, node.test):
+        skips = site.finding.code == "PG306" and isinstance(node, ast.If)
+        if skips or not is_within(site, node.test):
             raise Declined("not the condition of a branch")
         tensors = tested_operands(site, node.test)
         statics = [part for part in operands(node.test) if part not in tensors]
@@ -112,7 +113,11 @@ def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
         sides = [node.left, node.comparators[0]]
         reads = [_read(site, side) for side in sides]
         if any(reads):
-            site.safe_only_if("compared", False, "numbers are compared in the tensor's dtype")
+            pairs = zip(sides, reads, strict=True)
+            cut = any(read is not None and _truncates(site, side, read) for side, read in pairs)
+            raised = ", and nan and inf no longer raise" if cut else ""
+            reason = f"numbers are compared in the tensor's dtype{raised}"
+            site.safe_only_if("compared", False, reason)
             tensor, value = isinstance(node.ops[0], PLAIN), cst.ensure_type(value, cst.Comparison)
             left, right = (
                 _number(site, side, read) for read, side in zip(reads, sides, strict=True)
@@ -202,7 +207,8 @@ def _line_of(site: Site, statement: ast.stmt) -> cst.SimpleStatementLine:
     small = site.file.node(statement)
     assert isinstance(small, cst.BaseSmallStatement)
     if not site.source.alone(statement):
-        return cst.SimpleStatementLine([small])
+        alone = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+        return cst.SimpleStatementLine([alone])
     return cst.ensure_type(site.statement_node(statement), cst.SimpleStatementLine)
 
 
@@ -408,7 +414,8 @@ def _expect_tensors(site: Site, *kinds: Known) -> None:
     site.require("tensors", tensors and guessed, "not both values are known to be tensors")
     apart = any(each.device is Device.HOST and each.rank != 0 for each in kinds)
     site.require("moved", not apart, "an arm has a tensor of the host, which is not selected there")
-    site.safe_only_if("number", not any(each.must_be(Type.NUMBER) for each in kinds), _NUMBER)
+    maybe = [it for it in kinds if it.may_be(Type.NUMBER) and it.types != Type.ANYTHING]
+    site.safe_only_if("number", not maybe, _NUMBER)
     site.safe_only_if("held", not unknown, _HELD)
 
 

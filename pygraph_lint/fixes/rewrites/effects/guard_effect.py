@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.analysis.syntax.nodes import is_constant
 from pygraph_lint.fixes.engine.site import Rewrite, Site
 from pygraph_lint.fixes.shared.guards import guard
 
@@ -23,12 +24,17 @@ class GuardEffect(Rewrite):
 
     def rewrite(self, site: Site) -> None:
         statement = site.statement
-        site.require("statement", _asks(statement), "the call is part of a larger expression")
+        site.require(
+            "statement",
+            _asks(statement),
+            "the call is part of a larger expression, or may turn gradients off",
+        )
         computed = any(map(_computes_gradient, site.ask.nodes))
         site.require(
             "kept-out", not computed, "the file also asks for gradients, which would then raise"
         )
-        guard(site, statement, _asks, "compiled code no longer records gradients for this tensor")
+        reason = "compiled code no longer records gradients for this tensor; who asks there for its"
+        guard(site, statement, _asks, f"{reason} gradient gets an error")
 
 
 # Names with a "grad" that only say whether gradients are recorded; others may end like these.
@@ -45,11 +51,14 @@ def _computes_gradient(node: ast.AST) -> bool:
 
 
 def _asks(statement: ast.stmt) -> bool:
+    """Whether a statement asks for gradients, and may not turn them off."""
     if isinstance(statement, ast.Assign):
         target = statement.targets[0]
-        single = len(statement.targets) == 1 and isinstance(statement.value, ast.Constant)
+        single = len(statement.targets) == 1 and is_constant(statement.value, True)
         return single and isinstance(target, ast.Attribute) and target.attr == "requires_grad"
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return False
-    called = statement.value.func
-    return isinstance(called, ast.Attribute) and called.attr == "requires_grad_"
+    call = statement.value
+    given = [*call.args, *(item.value for item in call.keywords)]
+    on = all(is_constant(value, True) for value in given)
+    return on and isinstance(call.func, ast.Attribute) and call.func.attr == "requires_grad_"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.fixes.engine.site import Rewrite, Site
-from pygraph_lint.fixes.shared.guards import guard, says
+from pygraph_lint.fixes.shared.guards import guard, only_sets, says
 
 
 class GuardLogging(Rewrite):
@@ -31,9 +31,12 @@ class GuardLogging(Rewrite):
         site.require(
             "only-says", says(site, statement, logs), "the statement does more than print or log"
         )
+        sets = only_sets(site, statement)
         guard(
             site,
             statement,
-            lambda other: says(site, other, False),
-            "compiled code no longer says this",
+            lambda other: says(site, other, False) and only_sets(site, other) == sets,
+            "compiled code no longer sets what is warned of or logged"
+            if sets
+            else "compiled code no longer says this",
         )

@@ -25,7 +25,15 @@ from pygraph_lint.fixes.engine.build import (
 )
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
-from pygraph_lint.fixes.shared.masks import everywhere, index_of, is_elementwise, is_mask, widened
+from pygraph_lint.fixes.shared.masks import (
+    everywhere,
+    expect_beside,
+    expect_finite,
+    index_of,
+    is_elementwise,
+    is_mask,
+    widened,
+)
 
 # Whatever is inside of them may be evaluated never, or several times.
 _CHOOSING = (
@@ -48,9 +56,16 @@ class MaskedReduction(Rewrite):
         mask, value = index_of(read), read.value
         certain = is_mask(site, mask) and site.ask.is_pure(mask)
         site.require("mask", certain, "the index is not certainly a mask")
+        expect_beside(site, mask, value)
         alone = reduced is read or is_elementwise(site, reduced, mask)
         site.require("elementwise", alone, "what is reduced is not computed element by element")
-        site.safe_only_if("rounding", False, "the sum rounds otherwise, and may overflow in half")
+        expect_finite(site, reduced, mask)
+        site.safe_only_if(
+            "rounding",
+            False,
+            "it is computed for all elements: the sum rounds otherwise, and may overflow in half, "
+            "and inf and nan among those left out get into gradients",
+        )
         like = site.ask.shaped_like(mask)
         if like is not None and like == site.ask.shaped_like(value):
             site.put(call, _reduced(site, word, reduced, mask, site.expression_node(mask)))

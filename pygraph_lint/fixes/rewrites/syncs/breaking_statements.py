@@ -69,7 +69,8 @@ class BreakingStatements(Rewrite):
         site.safe_only_if("always", False, "an error has one function more in its traceback")
         names = sorted(dict.fromkeys(each.id for each in given), key=lambda each: each != "self")
         # In a loop, the next turn may read what this one made.
-        used = [each for each in made if each in names or site.ask.used_outside(each, moved)]
+        ends = isinstance(moved[-1], ast.Return)
+        used = [it for it in made if not ends and (it in names or site.ask.used_outside(it, moved))]
         _move(site, moved, names, used, any(turned))
 
 
@@ -210,12 +211,15 @@ def _move(
 
 
 def _named_by_writes(moved: list[ast.stmt]) -> str:
-    """The name of a function that returns nothing: by what its statements write to, if anything."""
-    targets = chain.from_iterable(getattr(each, "targets", ()) for each in moved)
+    """The name of a function that returns no name: by what its statements write to, or set."""
+    targets = [*chain.from_iterable(getattr(each, "targets", ()) for each in moved)]
     written = (root_and_path(each.value) for each in targets if isinstance(each, ast.Subscript))
     named = (root.id for root, path in written if isinstance(root, ast.Name) and not path)
     first = next(named, None)
-    return "_read_values" if first is None else f"_write_{first}"
+    if first is not None:
+        return f"_write_{first}"
+    held = [each.attr.strip("_") for each in targets if isinstance(each, ast.Attribute)]
+    return f"_read_{next(filter(None, held), 'values')}"
 
 
 def _is_tied(nodes: Sequence[ast.AST]) -> bool:

@@ -4,7 +4,7 @@
     DataLoader(data, 32)    ->  DataLoader(data, 32, pin_memory=True)
 
 Always unsafe: nobody may write to the batch before it is copied, only tensors of the host can be
-pinned, and pinned memory is not swapped.
+pinned, pinned memory is not swapped, and where the device is the host, nothing waits for the copy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class LoopCopy(Rewrite):
         reason = (
             "the batches have to be on the host, and take memory that is not swapped"
             if loader
-            else "what writes to the batch while it is being copied changes what arrives"
+            else "what writes to the batch while it is being copied changes what arrives, and what"
+            " is copied from a GPU to the host may be read before it has arrived"
         )
         site.safe_only_if("stays", False, reason)
         if loader:

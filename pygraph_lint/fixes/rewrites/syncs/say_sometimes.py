@@ -12,11 +12,14 @@ Always unsafe: less is said, and what is checked is found out later. The loop mu
 from __future__ import annotations
 
 import ast
+import itertools
+from functools import partial
 
 import libcst as cst
 
 from pygraph_lint.analysis.syntax.nodes import dotted, method_name
 from pygraph_lint.fixes.engine.build import conjunction, expression
+from pygraph_lint.fixes.engine.names import stores
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.guards import changes_something, says
 
@@ -51,9 +54,20 @@ class SaySometimes(Rewrite):
         if isinstance(shown, ast.If):
             site.put(shown.test, conjunction([test, site.expression_node(shown.test)]), bare=True)
             return
-        node = site.statement_node(shown)
-        body = cst.IndentedBlock([node.with_changes(leading_lines=())])
-        site.put_statements([shown], [cst.If(test=test, body=body)])
+        together = [shown, *itertools.takewhile(partial(_is_shown, site), site.behind(shown))]
+        first, *rest = map(site.statement_node, together)
+        body = cst.IndentedBlock([first.with_changes(leading_lines=()), *rest])
+        site.put_statements(together, [cst.If(test=test, body=body)])
+
+
+def _is_shown(site: Site, statement: ast.stmt) -> bool:
+    """Whether a statement does what is meant here, too, and was found."""
+    start, end = site.source.span(statement)
+    found = (it for it in site.findings if it.code in SaySometimes.codes)
+    meant = any(start <= site.source.at(it.location) < end for it in found)
+    quiet = not any(map(changes_something, _evaluated(statement)))
+    shows = says(site, statement, False) or _shows(site, statement)
+    return meant and quiet and shows and site.source.alone(statement)
 
 
 def _only_stops(site: Site, node: ast.If) -> bool:
@@ -94,4 +108,8 @@ def _counter(site: Site, loop: ast.AST | None) -> str | None:
         target = target.elts[0]
     elif name != "builtins.range" and not called.endswith("trange"):
         return None
-    return target.id if isinstance(target, ast.Name) else None
+    by_step = name != "builtins.enumerate" and len(getattr(iterated, "args", ())) > 2
+    if by_step or not isinstance(target, ast.Name):
+        return None
+    changed = any(stores(each, target.id) for each in loop.body)
+    return None if changed else target.id
