@@ -120,11 +120,13 @@ class ClassFacts:
     """One class: its bases as qualified names, what its attributes hold, the names of its
     methods, and which of these are computed once and kept (``functools.cached_property``).
     ``options`` are what each attribute is made to keep by the statements of the class.
+    ``registered``: a decorator puts it into a table.
     """
 
     name: str
     line: int
     bases: tuple[str, ...]
+    registered: bool = False
     attributes: dict[str, Value] = field(default_factory=dict)
     methods: dict[str, str] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)

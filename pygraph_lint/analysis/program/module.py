@@ -19,16 +19,17 @@ from pygraph_lint.analysis.program.module_values import (
     tensor_made_at_import,
 )
 from pygraph_lint.analysis.program.names import FunctionNode, Names, imports_of, module_statements
+from pygraph_lint.analysis.program.tables import added, holding, is_registered, members
 from pygraph_lint.analysis.syntax.literal_tests import asks_for_none
 from pygraph_lint.analysis.syntax.nodes import Body, children, statements
 
 _LOGGER_MAKERS = ("getLogger", "get_logger", "getChild", "get_dist_logger", "setup_logger")
 _LOGGERS = frozenset(("loguru.logger", "absl.logging"))
+_MAPPINGS = ("dict", "OrderedDict")
 _NAMED_TUPLES = ("collections.namedtuple", "typing.NamedTuple")
 _NO_HOST_TENSOR = ("to", "cuda", "item", "tolist", "numpy", "size", "dim")  # methods that give
 _OF_NUMBERS = ("math.", "builtins.float", "builtins.int", "numpy.sqrt", "numpy.log")
 _CLOSED_BASES = frozenset(("object", "abc.ABC", "typing.Generic", "typing.Protocol"))
-_FEW_CLASSES = 12
 
 Definition = tuple[str, FunctionNode, str]  # qualified name, node, class that owns it
 
@@ -116,7 +117,8 @@ class Module:
                 ]
                 known = tuple(base for base in bases if base is not None)
                 self.class_nodes[name] = node
-                self.facts.classes[name] = ClassFacts(name, node.lineno, known)
+                made = ClassFacts(name, node.lineno, known, registered=is_registered(node))
+                self.facts.classes[name] = made
                 yield from self._collect(node.body, name, name)
 
     def add_class(self, node: ast.ClassDef, prefix: str) -> list[Definition]:
@@ -142,6 +144,9 @@ class Module:
                 target_node = node.target
             else:
                 continue
+            put = added(node)
+            if put is not None:
+                self._read_table(*put)
             if isinstance(target_node, ast.Name) and node.value is not None:
                 self._read_assignment(target_node.id, node.value)
 
@@ -157,23 +162,31 @@ class Module:
         elif isinstance(value, ast.Constant):
             self.module_values[name] = kind_of_constant(value)
         elif isinstance(value, ast.Dict):
-            found = self._functions_in(value)
             self.module_values[name] = v.MAPPING_VALUE
-            if found:
-                self.facts.groups[f"{self.name}.{name}"] = found
-                known = ",".join(sorted({*found})[:_FEW_CLASSES])
-                held = Value(v.CALLABLE | v.UNKNOWN, cls=known)
-                self.module_values[name] = Value(v.MAPPING, item=held)
+            self._read_table(name, value)
         elif isinstance(value, (ast.List, ast.Tuple, ast.Set, ast.ListComp)):
             elements = [value.elt] if isinstance(value, ast.ListComp) else value.elts
             of_tensors = bool(elements) and all(map(self._is_host_tensor, elements))
             item = tensor_made_at_import(name) if of_tensors else v.UNKNOWN_VALUE
             self.module_values[name] = Value(v.SEQUENCE, item=item)
+            self._read_table(name, value)
+
+    def _read_table(self, name: str, table: ast.expr) -> None:
+        """The functions and classes that a container of the module holds, or that are added."""
+        found = members(table, self.names)
+        if found:
+            table_name = f"{self.name}.{name}"
+            found = (*self.facts.groups.get(table_name, ()), *found)
+            self.facts.groups[table_name] = found
+            self.module_values[name] = holding(table, found)
 
     def _read_made_object(self, name: str, call: ast.Call) -> None:
         """What a name of the module holds that a call makes."""
         callee = self.names.resolve(call.func) or ""
         last = callee.rpartition(".")[2]
+        if isinstance(call.func, ast.Name) and call.func.id in _MAPPINGS:
+            self.module_values[name] = v.MAPPING_VALUE
+            self._read_table(name, call)
         if callee in _NAMED_TUPLES:
             self.named_tuples[f"{self.name}.{name}"] = fields_of_named_tuple(call)
         elif callee in self.facts.classes or (last[:1].isupper() and callee[:6] != "torch."):
@@ -213,15 +226,6 @@ class Module:
             return False
         return self._is_host_tensor(node.func.value)
 
-    def _functions_in(self, table: ast.Dict) -> tuple[str, ...]:
-        """The functions that a dictionary literal holds."""
-        held = [
-            self.names.resolve(value)
-            for value in table.values
-            if isinstance(value, (ast.Name, ast.Attribute))
-        ]
-        return tuple(name for name in held if name)
-
     def _read_class_body(self, name: str, node: ast.ClassDef) -> None:
         """Attributes declared in the class body."""
         attributes = self.facts.classes[name].attributes
@@ -245,10 +249,9 @@ class Module:
         elif self._is_host_tensor(value):
             short = f"{owner.rpartition('.')[2]}.{name}"
             facts.attributes[name] = tensor_made_at_import(short)
-        elif isinstance(value, ast.Dict):
-            found = self._functions_in(value)
-            if found:
-                self.facts.groups[f"{owner}.{name}"] = found
+        elif found := members(value, self.names):
+            self.facts.groups[f"{owner}.{name}"] = found
+            facts.attributes[name] = holding(value, found)
 
     def imports(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
         """What an import statement inside a function binds."""
