@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.events import Event, Need
-from pygraph_lint.analysis.interprocedural.call_graph import targets
+from pygraph_lint.analysis.interprocedural.call_graph import returning, targets
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
 from pygraph_lint.analysis.program.program import Program
 
@@ -24,6 +25,9 @@ _EVENTS_IN_CACHED = ("effect.log", "effect.lock")
 _CALLS_IN_CACHED = ("logging.", "warnings.", "builtins.print", "print")
 UNSURE = ("mention", "by name", "hook")  # what such a call reaches is a guess
 
+_MADE_OBJECT = "effect.made-object"
+
+Holds = Callable[[Iterable[Need]], bool]
 # A function, and the class of the object whose method it is.
 _Place = tuple[str, str]
 
@@ -47,10 +51,47 @@ class GraphBreaks:
         """Whether the graph ends in a method of one of some classes, or in what it calls."""
         return any(self._in_method(cls, method) for cls in classes.split(","))
 
+    def in_method_of_result(self, result: Need, method: str) -> bool:
+        """The same of an object that a function makes, or that is made of a class it gives."""
+        return any(self._in_method(cls, method) for cls in self._classes_made(result))
+
+    def in_constructor(
+        self,
+        cls: str,
+        calls: Sequence[tuple[str, Call]],
+        all_hold: Callable[[Iterable[Need]], bool],
+    ) -> bool:
+        """Whether the graph ends where an object is made by ``calls``, each with the function
+        around it: in the constructor, or all of that function is left uncompiled.
+        """
+        ends = bool(calls) and self._in_method(cls, "__init__")
+        made_here = (caller for caller, call in calls if call.how == "function")
+        events = (event for each in made_here for event in self._program.functions[each].events)
+        return ends or any(e.kind == _MADE_OBJECT and all_hold(e.needs) for e in events)
+
+    def _classes_made(self, result: Need) -> Iterator[str]:
+        """The classes of what a need names: the result of a function, or that of calling it."""
+        program, calls = self._program, [step for step in result.name.split("|") if step]
+        table = program.symbol(result.owner)
+        if not calls and table in program.groups:
+            yield from program.members(table)
+        for function in returning(program, result.owner):
+            value = program.functions[function].returns
+            if value is None:
+                continue
+            held = bool(calls) and value.kinds & v.CALLABLE
+            if held or (not calls and value.kinds & v.INSTANCE and value.flags & v.MADE):
+                yield from v.classes(value)
+
     def _in_method(self, cls: str, method: str) -> bool:
-        owner = self._program.class_named(cls)
-        found = self._program.method(owner, method) if owner is not None else None
-        return owner is not None and found is not None and self._in_any((found, owner))
+        named = self._program.symbol(cls)
+        owners = self._program.members(named) if named in self._program.groups else [named]
+        places = [
+            (self._program.method(each, method), each)
+            for each in owners
+            if each in self._program.classes
+        ]
+        return any(self._in_any((found, owner)) for found, owner in places if found is not None)
 
     def _in_any(self, start: _Place) -> bool:
         """Whether the graph ends somewhere among what is reached from ``start``."""
@@ -90,9 +131,7 @@ class GraphBreaks:
         return self._program.method(cls, call.name) if call.target in lineage else None
 
 
-def cached_function_breaks(
-    program: Program, name: str, all_hold: Callable[[Iterable[Need]], bool]
-) -> bool:
+def cached_function_breaks(program: Program, name: str, all_hold: Holds) -> bool:
     """Whether a function without parameters is cached, and breaks the graph on each call:
     torch.compile ignores the cache, and traces it again.
     """
