@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pygraph_lint.analysis.domain import values as v
-from pygraph_lint.analysis.domain.events import Event, Need
+from pygraph_lint.analysis.domain.events import CONDITIONS, Event, Need
 from pygraph_lint.analysis.interprocedural.call_graph import returning, targets
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
 from pygraph_lint.analysis.program.program import Program
@@ -25,26 +25,22 @@ _EVENTS_IN_CACHED = ("effect.log", "effect.lock")
 _CALLS_IN_CACHED = ("logging.", "warnings.", "builtins.print", "print")
 UNSURE = ("mention", "by name", "hook")  # what such a call reaches is a guess
 
+_UNCERTAIN = (*CONDITIONS, "may")  # whether a line runs, not what a value is
 _MADE_OBJECT = "effect.made-object"
 
-Holds = Callable[[Iterable[Need]], bool]
 # A function, and the class of the object whose method it is.
 _Place = tuple[str, str]
 
 
-def _breaks(event: Event) -> bool:
-    """Whether an event breaks the graph, whoever calls the function."""
-    if any(need.kind != "away" for need in event.needs):  # it breaks for a host tensor, too
-        return False
-    named = event.kind == "call" and event.subject.startswith(BREAKING_CALLS)
-    return named or event.kind in BREAKING_EVENTS
-
-
 class GraphBreaks:
-    """Whether the graph ends in a method of an object. Each answer is worked out once."""
+    """Whether the graph ends in a method of an object. Each answer is worked out once.
 
-    def __init__(self, program: Program) -> None:
+    ``all_hold`` says whether what events need holds.
+    """
+
+    def __init__(self, program: Program, all_hold: Callable[[Iterable[Need]], bool]) -> None:
         self._program = program
+        self._all_hold = all_hold
         self._known: dict[_Place, bool] = {}
 
     def in_method(self, classes: str, method: str) -> bool:
@@ -55,19 +51,14 @@ class GraphBreaks:
         """The same of an object that a function makes, or that is made of a class it gives."""
         return any(self._in_method(cls, method) for cls in self._classes_made(result))
 
-    def in_constructor(
-        self,
-        cls: str,
-        calls: Sequence[tuple[str, Call]],
-        all_hold: Callable[[Iterable[Need]], bool],
-    ) -> bool:
+    def in_constructor(self, cls: str, calls: Sequence[tuple[str, Call]]) -> bool:
         """Whether the graph ends where an object is made by ``calls``, each with the function
         around it: in the constructor, or all of that function is left uncompiled.
         """
         ends = bool(calls) and self._in_method(cls, "__init__")
         made_here = (caller for caller, call in calls if call.how == "function")
         events = (event for each in made_here for event in self._program.functions[each].events)
-        return ends or any(e.kind == _MADE_OBJECT and all_hold(e.needs) for e in events)
+        return ends or any(e.kind == _MADE_OBJECT and self._all_hold(e.needs) for e in events)
 
     def _classes_made(self, result: Need) -> Iterator[str]:
         """The classes of what a need names: the result of a function, or that of calling it."""
@@ -101,7 +92,7 @@ class GraphBreaks:
         while front:
             place = front.pop()
             facts = self._program.functions[place[0]]
-            if self._known.get(place) or facts.disabled or any(map(_breaks, facts.events)):
+            if self._known.get(place) or facts.disabled or any(map(self._breaks, facts.events)):
                 self._known[start] = True
                 return True
             if facts.ends_region or place in self._known:
@@ -111,6 +102,14 @@ class GraphBreaks:
             front += new
         self._known.update(dict.fromkeys(seen, False))
         return False
+
+    def _breaks(self, event: Event) -> bool:
+        named = event.kind == "call" and event.subject.startswith(BREAKING_CALLS)
+        if not named and event.kind not in BREAKING_EVENTS:
+            return False
+        # It breaks for a host tensor, too.
+        needs = [need for need in event.needs if need.kind != "away"]
+        return not any(need.kind in _UNCERTAIN for need in needs) and self._all_hold(needs)
 
     def _called(self, place: _Place, facts: FunctionFacts) -> Iterator[_Place]:
         for call in facts.calls:
@@ -131,7 +130,9 @@ class GraphBreaks:
         return self._program.method(cls, call.name) if call.target in lineage else None
 
 
-def cached_function_breaks(program: Program, name: str, all_hold: Holds) -> bool:
+def cached_function_breaks(
+    program: Program, name: str, all_hold: Callable[[Iterable[Need]], bool]
+) -> bool:
     """Whether a function without parameters is cached, and breaks the graph on each call:
     torch.compile ignores the cache, and traces it again.
     """

@@ -59,9 +59,9 @@ class Proof:
         self.program = program
         self.calls = calls
         self.options = options
-        # Not a cycle: what a check leaves behind is not collected.
-        self.paths = FeasiblePaths(program, calls, options, weakref.proxy(self))
-        self.graph_breaks = GraphBreaks(program)
+        itself = weakref.proxy(self)  # not a cycle: what a check leaves behind is not collected
+        self.paths = FeasiblePaths(program, calls, options, itself)
+        self.graph_breaks = GraphBreaks(program, lambda needs: all(map(itself.holds, needs)))
         self.forwarded = ForwardedParameters(program)
         self._returned = returned
         self.asked: set[tuple[Need, bool]] = set()
@@ -192,7 +192,7 @@ def _constructor_is_alone(proof: Proof, need: Need) -> bool:
     owner = program.class_named(need.owner)
     for each in (owner, *program.subclasses.get(owner, ())) if owner is not None else ():
         calls = proof.calls.called_from(program.method(each, "__init__") or "")
-        if breaks.in_constructor(each, calls, proof.all_hold):
+        if breaks.in_constructor(each, calls):
             return True
     return False
 

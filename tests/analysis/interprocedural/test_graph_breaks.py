@@ -64,6 +64,34 @@ def test_methods_of_objects_made_here(body: str, expected: list[str]) -> None:
     assert made_objects(body) == expected
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("s.run(x.sum())", ["s.run"]),
+        ("s.run(3)", []),
+        # whether it breaks depends on an option
+        ("s.say(x, True)", []),
+    ],
+)
+def test_breaks_that_rest_on_what_is_passed(body: str, expected: list[str]) -> None:
+    source = """
+        import torch
+        class Stepper:
+            def run(self, t):
+                return t if t > 0 else -t
+            def say(self, x: torch.Tensor, loud=False):
+                if loud:
+                    print(x)
+                return x
+        def solve(x: torch.Tensor):
+            s = Stepper()
+            return BODY
+    """
+    linked, facts = project(RegionOptions(every=True), m=source.replace("BODY", body))
+    events = confirmed(linked, facts["m"])
+    assert [event.subject for event in events if event.kind == "effect.made-object"] == expected
+
+
 def test_a_class_from_a_table() -> None:
     head = "TABLE = {'a': Solver, 'b': RK4, 'c': Heun}\nQUIET = {'a': Quiet}\n"
     assert made_objects("s = TABLE[name](2)\nreturn s.run(x)", head) == ["s.run"]
