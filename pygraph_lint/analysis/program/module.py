@@ -157,7 +157,7 @@ class Module:
             self.module_values[name] = v.NUMBER_VALUE
         elif isinstance(value, ast.Call):
             self._read_made_object(name, value)
-        elif self._is_host_tensor(value):
+        elif self.is_host_tensor(value):
             self.module_values[name] = tensor_made_at_import(name)
         elif isinstance(value, ast.Constant):
             self.module_values[name] = kind_of_constant(value)
@@ -166,7 +166,7 @@ class Module:
             self._read_table(name, value)
         elif isinstance(value, (ast.List, ast.Tuple, ast.Set, ast.ListComp)):
             elements = [value.elt] if isinstance(value, ast.ListComp) else value.elts
-            of_tensors = bool(elements) and all(map(self._is_host_tensor, elements))
+            of_tensors = bool(elements) and all(map(self.is_host_tensor, elements))
             item = tensor_made_at_import(name) if of_tensors else v.UNKNOWN_VALUE
             self.module_values[name] = Value(v.SEQUENCE, item=item)
             self._read_table(name, value)
@@ -194,7 +194,7 @@ class Module:
             self.facts.instances[f"{self.name}.{name}"] = callee
         if last in _LOGGER_MAKERS:
             self.module_values[name] = Value(v.OTHER, flags=v.LOGGER)
-        elif self._is_host_tensor(call):
+        elif self.is_host_tensor(call):
             self.module_values[name] = tensor_made_at_import(name)
 
     def _is_number(self, node: ast.expr) -> bool:
@@ -209,12 +209,12 @@ class Module:
             return (self.names.resolve(node.func) or "").startswith(_OF_NUMBERS)
         return isinstance(node, ast.Constant) and type(node.value) in (bool, int, float)
 
-    def _is_host_tensor(self, node: ast.expr) -> bool:
+    def is_host_tensor(self, node: ast.expr) -> bool:
         """Whether an expression that is evaluated at import makes a tensor where none says where,
         or computes with one.
         """
         if isinstance(node, ast.BinOp):
-            return self._is_host_tensor(node.left) or self._is_host_tensor(node.right)
+            return self.is_host_tensor(node.left) or self.is_host_tensor(node.right)
         if not isinstance(node, ast.Call) or any(
             keyword.arg in ("device", None) for keyword in node.keywords
         ):
@@ -224,7 +224,7 @@ class Module:
             return tail in ops.FACTORIES | ops.FROM_DATA
         if not isinstance(node.func, ast.Attribute) or node.func.attr in _NO_HOST_TENSOR:
             return False
-        return self._is_host_tensor(node.func.value)
+        return self.is_host_tensor(node.func.value)
 
     def _read_class_body(self, name: str, node: ast.ClassDef) -> None:
         """Attributes declared in the class body."""
@@ -246,7 +246,7 @@ class Module:
             facts.methods[name] = facts.methods[value.id]
         elif isinstance(value, ast.Constant):
             facts.attributes[name] = kind_of_constant(value)
-        elif self._is_host_tensor(value):
+        elif self.is_host_tensor(value):
             short = f"{owner.rpartition('.')[2]}.{name}"
             facts.attributes[name] = tensor_made_at_import(short)
         elif found := members(value, self.names):
