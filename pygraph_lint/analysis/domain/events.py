@@ -37,7 +37,8 @@ class Need(NamedTuple):
     ``named``      what some object of settings keeps by a name
     ``called``     some call in a region runs a function
     ``every``      whatever gets tensors is asked for: nothing shows that it happens in usual use
-    ``ends``       the graph ends in a method
+    ``ends``       the graph ends in a method, of what its one choice names where there is one
+    ``alone``      torch.compile compiles the constructor of a module by itself
     ``keeps``      a cached function ends the graph
     ``checks``     distributions check their arguments; with a name: and no class of the project
                    has a method of that name

@@ -21,7 +21,12 @@ from pygraph_lint.analysis.interpreter.transfer.distributions import (
 )
 from pygraph_lint.analysis.interpreter.transfer.numpy_functions import array_method
 from pygraph_lint.analysis.interpreter.transfer.tensor_methods import tensor_method
-from pygraph_lint.analysis.interpreter.value_calls import LIBRARIES, call_value, note_bound_method
+from pygraph_lint.analysis.interpreter.value_calls import (
+    LIBRARIES,
+    call_value,
+    note_bound_method,
+    note_method_of_result,
+)
 from pygraph_lint.analysis.program.facts import ANY_NAME
 from pygraph_lint.analysis.syntax.nodes import dotted, last_part, short, span_of
 
@@ -155,6 +160,7 @@ def _method_of_tensor(state: State, base: Value, method: str, site: CallSite) ->
         state.record_call("object", base.cls, method, site.node, site)
     else:
         _note_named(state, method, site)
+    note_method_of_result(state, base, method, site)
     return extend(extend(base, "." + method), "()")
 
 

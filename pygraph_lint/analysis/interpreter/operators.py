@@ -177,6 +177,8 @@ def compare(
     right: Value,
 ) -> Value:
     """One comparison."""
+    if left.kinds == v.CALLABLE and _is_of_package(state, left):  # or any variable of it
+        left = left._replace(kinds=v.CALLABLE | v.UNKNOWN)
     if isinstance(operator, (ast.Is, ast.IsNot)):
         return Value(v.NUMBER, const=identity(isinstance(operator, ast.Is), left, right))
     if isinstance(operator, (ast.Eq, ast.NotEq)) and right.kinds == v.NONE:
@@ -223,6 +225,11 @@ def _asks_for_other_device(state: State, left: ast.expr, right: ast.expr) -> boo
     listed = right.elts if isinstance(right, (ast.List, ast.Tuple, ast.Set)) else [right]
     others = [isinstance(each, ast.Constant) and each.value in OTHER_DEVICES for each in listed]
     return bool(others) and all(others) and bool(state.ev_quiet(left.value).kinds & v.DEVICE)
+
+
+def _is_of_package(state: State, named: Value) -> bool:
+    """Whether what is named by its qualified name is defined in the package of this file."""
+    return named.cls.partition(".")[0] == state.module.name.partition(".")[0]
 
 
 def _compare_plain(operator: ast.cmpop, left: Value, right: Value) -> Value:

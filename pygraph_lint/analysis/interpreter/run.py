@@ -10,6 +10,7 @@ from typing import Any
 from pygraph_lint.analysis.control_flow.statement_graph import defaults as defaults_of
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
+from pygraph_lint.analysis.domain.events import Need
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interpreter import branches, displays, operators, statements, subscripts
 from pygraph_lint.analysis.interpreter.attributes import eval_attribute, eval_constant, eval_name
@@ -168,7 +169,7 @@ def _run(state: State, body: Body) -> None:
     except RecursionError:
         return
     note_uses(state)
-    _forget_empty_constructor(state)
+    _doubt_empty_constructor(state)
     facts = state.function
     if state.yields is not None:
         facts.returns = Value(v.SEQUENCE, item=v.shallow(state.yields, 2))
@@ -184,13 +185,17 @@ def _trains(body: Body) -> bool:
     return named.issuperset(("zero_grad", "backward", "step"))
 
 
-def _forget_empty_constructor(state: State) -> None:
-    """An object that is made without parameters of its own costs nothing."""
+def _doubt_empty_constructor(state: State) -> None:
+    """An object that is made without parameters of its own costs nothing, unless torch.compile
+    has to compile its constructor alone.
+    """
     made = [key for key in state.events if key[0] == "effect.parameter-made"]
     own = [key for key in made if state.events[key].subject == "super().__init__()"]
+    alone = Need("alone", state.owner, "")
     if len(own) == len(made):
         for key in own:
-            del state.events[key]
+            event = state.events[key]
+            state.events[key] = event._replace(needs=(*event.needs, alone))
 
 
 def _read_decorators(module: Module, node: FunctionNode, facts: FunctionFacts) -> None:

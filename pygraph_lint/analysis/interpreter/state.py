@@ -252,7 +252,7 @@ class State:
     def _argument(self, value: Value, node: ast.expr | None) -> Value | None:
         """What is kept of an argument; of one that is an option here, which one it is."""
         kept = as_argument(value)
-        if kept is not None and (kept.needs or kept.const is not None):
+        if kept is not None and (kept.needs or kept.const is not None or kept.kinds == v.TENSOR):
             return kept
         if isinstance(node, ast.Name) and node.id in self.unchanged:
             option = Need("param", self.function.name, node.id)

@@ -72,6 +72,18 @@ def note_bound_method(state: State, classes: str, method: str, site: CallSite) -
     method, the bound method cannot be handed on to the code behind.
     """
     why = f"the graph ends in {short(classes.partition(',')[0])}.{method}()"
-    about = Value(v.OTHER, needs=(Need("ends", classes, method),), why=why)
+    _note_made(state, Need("ends", classes, method), why, site)
+
+
+def note_method_of_result(state: State, base: Value, method: str, site: CallSite) -> None:
+    """The same of an object that a function makes here, or that is made of a class it gives."""
+    made = base.needs[0] if base.needs else None
+    if made is not None and made.kind == "return" and made.name in ("", "|()"):
+        need = Need("ends", "", method, ((made._replace(site=""),),))
+        _note_made(state, need, f"the graph ends in .{method}() of what is made here", site)
+
+
+def _note_made(state: State, need: Need, why: str, site: CallSite) -> None:
+    about = Value(v.OTHER, needs=(need,), why=why)
     subject = source_of(site.node.func, 40)
     state.event("effect.made-object", span_of(site.node), subject, about)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from pygraph_lint.analysis.domain.events import Event, Need
-from pygraph_lint.analysis.interprocedural.call_graph import targets
+from pygraph_lint.analysis.domain import values as v
+from pygraph_lint.analysis.domain.events import CONDITIONS, Event, Need
+from pygraph_lint.analysis.interprocedural.call_graph import returning, targets
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
 from pygraph_lint.analysis.program.program import Program
 
@@ -24,33 +25,64 @@ _EVENTS_IN_CACHED = ("effect.log", "effect.lock")
 _CALLS_IN_CACHED = ("logging.", "warnings.", "builtins.print", "print")
 UNSURE = ("mention", "by name", "hook")  # what such a call reaches is a guess
 
+_UNCERTAIN = (*CONDITIONS, "may")  # whether a line runs, not what a value is
+_MADE_OBJECT = "effect.made-object"
+
 # A function, and the class of the object whose method it is.
 _Place = tuple[str, str]
 
 
-def _breaks(event: Event) -> bool:
-    """Whether an event breaks the graph, whoever calls the function."""
-    if any(need.kind != "away" for need in event.needs):  # it breaks for a host tensor, too
-        return False
-    named = event.kind == "call" and event.subject.startswith(BREAKING_CALLS)
-    return named or event.kind in BREAKING_EVENTS
-
-
 class GraphBreaks:
-    """Whether the graph ends in a method of an object. Each answer is worked out once."""
+    """Whether the graph ends in a method of an object. Each answer is worked out once.
 
-    def __init__(self, program: Program) -> None:
+    ``all_hold`` says whether what events need holds.
+    """
+
+    def __init__(self, program: Program, all_hold: Callable[[Iterable[Need]], bool]) -> None:
         self._program = program
+        self._all_hold = all_hold
         self._known: dict[_Place, bool] = {}
 
     def in_method(self, classes: str, method: str) -> bool:
         """Whether the graph ends in a method of one of some classes, or in what it calls."""
         return any(self._in_method(cls, method) for cls in classes.split(","))
 
+    def in_method_of_result(self, result: Need, method: str) -> bool:
+        """The same of an object that a function makes, or that is made of a class it gives."""
+        return any(self._in_method(cls, method) for cls in self._classes_made(result))
+
+    def in_constructor(self, cls: str, calls: Sequence[tuple[str, Call]]) -> bool:
+        """Whether the graph ends where an object is made by ``calls``, each with the function
+        around it: in the constructor, or all of that function is left uncompiled.
+        """
+        ends = bool(calls) and self._in_method(cls, "__init__")
+        made_here = (caller for caller, call in calls if call.how == "function")
+        events = (event for each in made_here for event in self._program.functions[each].events)
+        return ends or any(e.kind == _MADE_OBJECT and self._all_hold(e.needs) for e in events)
+
+    def _classes_made(self, result: Need) -> Iterator[str]:
+        """The classes of what a need names: the result of a function, or that of calling it."""
+        program, calls = self._program, [step for step in result.name.split("|") if step]
+        table = program.symbol(result.owner)
+        if not calls and table in program.groups:
+            yield from program.members(table)
+        for function in returning(program, result.owner):
+            value = program.functions[function].returns
+            if value is None:
+                continue
+            held = bool(calls) and value.kinds & v.CALLABLE
+            if held or (not calls and value.kinds & v.INSTANCE and value.flags & v.MADE):
+                yield from v.classes(value)
+
     def _in_method(self, cls: str, method: str) -> bool:
-        owner = self._program.class_named(cls)
-        found = self._program.method(owner, method) if owner is not None else None
-        return owner is not None and found is not None and self._in_any((found, owner))
+        named = self._program.symbol(cls)
+        owners = self._program.members(named) if named in self._program.groups else [named]
+        places = [
+            (self._program.method(each, method), each)
+            for each in owners
+            if each in self._program.classes
+        ]
+        return any(self._in_any((found, owner)) for found, owner in places if found is not None)
 
     def _in_any(self, start: _Place) -> bool:
         """Whether the graph ends somewhere among what is reached from ``start``."""
@@ -60,7 +92,7 @@ class GraphBreaks:
         while front:
             place = front.pop()
             facts = self._program.functions[place[0]]
-            if self._known.get(place) or facts.disabled or any(map(_breaks, facts.events)):
+            if self._known.get(place) or facts.disabled or any(map(self._breaks, facts.events)):
                 self._known[start] = True
                 return True
             if facts.ends_region or place in self._known:
@@ -70,6 +102,14 @@ class GraphBreaks:
             front += new
         self._known.update(dict.fromkeys(seen, False))
         return False
+
+    def _breaks(self, event: Event) -> bool:
+        named = event.kind == "call" and event.subject.startswith(BREAKING_CALLS)
+        if not named and event.kind not in BREAKING_EVENTS:
+            return False
+        # It breaks for a host tensor, too.
+        needs = [need for need in event.needs if need.kind != "away"]
+        return not any(need.kind in _UNCERTAIN for need in needs) and self._all_hold(needs)
 
     def _called(self, place: _Place, facts: FunctionFacts) -> Iterator[_Place]:
         for call in facts.calls:

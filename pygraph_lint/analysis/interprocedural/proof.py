@@ -59,9 +59,9 @@ class Proof:
         self.program = program
         self.calls = calls
         self.options = options
-        # Not a cycle: what a check leaves behind is not collected.
-        self.paths = FeasiblePaths(program, calls, options, weakref.proxy(self))
-        self.graph_breaks = GraphBreaks(program)
+        itself = weakref.proxy(self)  # not a cycle: what a check leaves behind is not collected
+        self.paths = FeasiblePaths(program, calls, options, itself)
+        self.graph_breaks = GraphBreaks(program, lambda needs: all(map(itself.holds, needs)))
         self.forwarded = ForwardedParameters(program)
         self._returned = returned
         self.asked: set[tuple[Need, bool]] = set()
@@ -184,6 +184,17 @@ def _is_called(proof: Proof, need: Need) -> bool:
 def _is_generator(proof: Proof, need: Need) -> bool:
     owner = proof.program.class_named(need.owner)
     return owner is not None and proof.program.attribute(owner, need.name) == v.GENERATOR_VALUE
+
+
+def _constructor_is_alone(proof: Proof, need: Need) -> bool:
+    """Whether torch.compile compiles a constructor by itself, of a class or of one below it."""
+    program, breaks = proof.program, proof.graph_breaks
+    owner = program.class_named(need.owner)
+    for each in (owner, *program.subclasses.get(owner, ())) if owner is not None else ():
+        calls = proof.calls.called_from(program.method(each, "__init__") or "")
+        if breaks.in_constructor(each, calls):
+            return True
+    return False
 
 
 def _option_may_be_set(proof: Proof, need: Need) -> bool:
@@ -320,7 +331,12 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "every": lambda proof, need: proof.options is None,
     **dict.fromkeys(("true", "false"), _can_return),
     "keeps": lambda proof, need: cached_function_breaks(proof.program, need.owner, proof.all_hold),
-    "ends": lambda proof, need: proof.graph_breaks.in_method(need.owner, need.name),
+    "ends": lambda proof, need: (
+        proof.graph_breaks.in_method_of_result(need.choices[0][0], need.name)
+        if need.choices
+        else proof.graph_breaks.in_method(need.owner, need.name)
+    ),
+    "alone": _constructor_is_alone,
     "generator": _is_generator,
     "checks": lambda proof, need: (
         proof.program.checks_distributions and not proof.program.has_method(need.name)

@@ -19,7 +19,7 @@ from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.loops.call_edges import edges, generated, maps, parameter, turns
 from pygraph_lint.analysis.loops.calls import over_batches
 from pygraph_lint.analysis.loops.costs import Costs
-from pygraph_lint.analysis.loops.data_loaders import OF_EVALUATION, unpinned
+from pygraph_lint.analysis.loops.data_loaders import OF_EVALUATION, is_read_once, unpinned
 from pygraph_lint.analysis.loops.evidence import LoopQueries
 from pygraph_lint.analysis.loops.iterations import is_rare, statements_of_each_iteration
 from pygraph_lint.analysis.loops.steps import LOOPS, functions_of, is_in_inner_loop, steps
@@ -200,8 +200,10 @@ def _unpinned(values: LoopValues) -> Iterator[Event]:
         parent = values.queries.parent(node)
         targets = parent.targets if isinstance(parent, ast.Assign) else []
         event = unpinned(node)
+        scope = values.queries.scope(node)
         if event is not None and not any(
-            OF_EVALUATION.search(dotted(target) or "") for target in targets
+            OF_EVALUATION.search(dotted(target) or "") or is_read_once(target, scope)
+            for target in targets
         ):
             yield event
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from pygraph_lint.analysis.domain.events import Event
 from pygraph_lint.analysis.program.module import Module
-from pygraph_lint.analysis.syntax.nodes import dotted, span_of, statements
+from pygraph_lint.analysis.syntax.nodes import dotted, span_of, statements, walk
 
 OF_EVALUATION = re.compile(r"(?i)(^|[._])(val|valid|validation|test|eval|evaluation|predict)")
 _OF_TRAINING = re.compile(r"(?i)train")
@@ -26,6 +27,28 @@ def unpinned(call: ast.Call) -> Event | None:
     return Event("loop.copy", span_of(call), name, (), _WHY, (("pinned", "no"),))
 
 
+def is_read_once(loader: ast.expr, scope: ast.AST) -> bool:
+    """Whether all that a function does with a loader is to take its first batch, outside of loops:
+    ``next(iter(loader))``.
+    """
+    if not isinstance(loader, ast.Name):
+        return False
+    nodes = list(walk(scope))
+    loops = (node for node in nodes if isinstance(node, (ast.For, ast.While, ast.comprehension)))
+    in_loops = {inside for loop in loops for inside in walk(loop)}
+    first = [node.args[0] for node in nodes if _is_first(node) and node not in in_loops]
+    taken = [iterator.args[0] for iterator in first if isinstance(iterator, ast.Call)]
+    read = [node for node in nodes if isinstance(node, ast.Name) and node.id == loader.id]
+    loads = [node for node in read if isinstance(node.ctx, ast.Load)]
+    return bool(loads) and all(node in taken for node in loads)
+
+
+def _is_first(node: ast.AST) -> TypeGuard[ast.Call]:
+    called = [node, *node.args[:1]] if isinstance(node, ast.Call) else []
+    names = [dotted(each.func) for each in called if isinstance(each, ast.Call) and each.args]
+    return names == ["next", "iter"]
+
+
 def loaders_for_training(file: Module) -> Iterator[Event]:
     """The unpinned data loaders of a file that shuffle or draw what they read, or whose names say
     that they are for training: their batches may be moved in another file.
@@ -38,7 +61,10 @@ def loaders_for_training(file: Module) -> Iterator[Event]:
         said = " ".join([*map(ast.unparse, targets), *map(ast.unparse, call.args[:1])])
         event = unpinned(call)
         trains = _draws(call) or _OF_TRAINING.search(said) is not None
-        if event is not None and trains and not OF_EVALUATION.search(said):
+        if event is None or not trains or OF_EVALUATION.search(said):
+            continue
+        holders = (node for _, node, _ in file.functions if statement in file.body(node).statements)
+        if not any(is_read_once(target, next(holders, file.tree)) for target in targets):
             yield event
 
 

@@ -99,7 +99,7 @@ class FunctionFacts:
     typed: tuple[str, ...] = ()  # types of other files that parameters are annotated with
     switched_on: tuple[str, ...] = ()  # parameters that are True by default
     sets_by_name: bool = False  # it sets attributes of its object whose names it is given
-    defaults: tuple[tuple[str, Value], ...] = ()  # that are spelled out as literals
+    defaults: tuple[tuple[str, Value], ...] = ()  # literals, and tensors that are made on the host
     named_only: tuple[str, ...] = ()  # parameters that are passed by name
     required: int = 0  # how many parameters have no default
     takes_object: bool = False  # its first argument is the object, which is no parameter here
@@ -120,11 +120,13 @@ class ClassFacts:
     """One class: its bases as qualified names, what its attributes hold, the names of its
     methods, and which of these are computed once and kept (``functools.cached_property``).
     ``options`` are what each attribute is made to keep by the statements of the class.
+    ``registered``: a decorator puts it into a table.
     """
 
     name: str
     line: int
     bases: tuple[str, ...]
+    registered: bool = False
     attributes: dict[str, Value] = field(default_factory=dict)
     methods: dict[str, str] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)

@@ -19,16 +19,17 @@ from pygraph_lint.analysis.program.module_values import (
     tensor_made_at_import,
 )
 from pygraph_lint.analysis.program.names import FunctionNode, Names, imports_of, module_statements
+from pygraph_lint.analysis.program.tables import added, holding, is_registered, members
 from pygraph_lint.analysis.syntax.literal_tests import asks_for_none
 from pygraph_lint.analysis.syntax.nodes import Body, children, statements
 
 _LOGGER_MAKERS = ("getLogger", "get_logger", "getChild", "get_dist_logger", "setup_logger")
 _LOGGERS = frozenset(("loguru.logger", "absl.logging"))
+_MAPPINGS = ("dict", "OrderedDict")
 _NAMED_TUPLES = ("collections.namedtuple", "typing.NamedTuple")
 _NO_HOST_TENSOR = ("to", "cuda", "item", "tolist", "numpy", "size", "dim")  # methods that give
 _OF_NUMBERS = ("math.", "builtins.float", "builtins.int", "numpy.sqrt", "numpy.log")
 _CLOSED_BASES = frozenset(("object", "abc.ABC", "typing.Generic", "typing.Protocol"))
-_FEW_CLASSES = 12
 
 Definition = tuple[str, FunctionNode, str]  # qualified name, node, class that owns it
 
@@ -116,7 +117,8 @@ class Module:
                 ]
                 known = tuple(base for base in bases if base is not None)
                 self.class_nodes[name] = node
-                self.facts.classes[name] = ClassFacts(name, node.lineno, known)
+                made = ClassFacts(name, node.lineno, known, registered=is_registered(node))
+                self.facts.classes[name] = made
                 yield from self._collect(node.body, name, name)
 
     def add_class(self, node: ast.ClassDef, prefix: str) -> list[Definition]:
@@ -142,6 +144,9 @@ class Module:
                 target_node = node.target
             else:
                 continue
+            put = added(node)
+            if put is not None:
+                self._read_table(*put)
             if isinstance(target_node, ast.Name) and node.value is not None:
                 self._read_assignment(target_node.id, node.value)
 
@@ -152,28 +157,36 @@ class Module:
             self.module_values[name] = v.NUMBER_VALUE
         elif isinstance(value, ast.Call):
             self._read_made_object(name, value)
-        elif self._is_host_tensor(value):
+        elif self.is_host_tensor(value):
             self.module_values[name] = tensor_made_at_import(name)
         elif isinstance(value, ast.Constant):
             self.module_values[name] = kind_of_constant(value)
         elif isinstance(value, ast.Dict):
-            found = self._functions_in(value)
             self.module_values[name] = v.MAPPING_VALUE
-            if found:
-                self.facts.groups[f"{self.name}.{name}"] = found
-                known = ",".join(sorted({*found})[:_FEW_CLASSES])
-                held = Value(v.CALLABLE | v.UNKNOWN, cls=known)
-                self.module_values[name] = Value(v.MAPPING, item=held)
+            self._read_table(name, value)
         elif isinstance(value, (ast.List, ast.Tuple, ast.Set, ast.ListComp)):
             elements = [value.elt] if isinstance(value, ast.ListComp) else value.elts
-            of_tensors = bool(elements) and all(map(self._is_host_tensor, elements))
+            of_tensors = bool(elements) and all(map(self.is_host_tensor, elements))
             item = tensor_made_at_import(name) if of_tensors else v.UNKNOWN_VALUE
             self.module_values[name] = Value(v.SEQUENCE, item=item)
+            self._read_table(name, value)
+
+    def _read_table(self, name: str, table: ast.expr) -> None:
+        """The functions and classes that a container of the module holds, or that are added."""
+        found = members(table, self.names)
+        if found:
+            table_name = f"{self.name}.{name}"
+            found = (*self.facts.groups.get(table_name, ()), *found)
+            self.facts.groups[table_name] = found
+            self.module_values[name] = holding(table, found)
 
     def _read_made_object(self, name: str, call: ast.Call) -> None:
         """What a name of the module holds that a call makes."""
         callee = self.names.resolve(call.func) or ""
         last = callee.rpartition(".")[2]
+        if isinstance(call.func, ast.Name) and call.func.id in _MAPPINGS:
+            self.module_values[name] = v.MAPPING_VALUE
+            self._read_table(name, call)
         if callee in _NAMED_TUPLES:
             self.named_tuples[f"{self.name}.{name}"] = fields_of_named_tuple(call)
         elif callee in self.facts.classes or (last[:1].isupper() and callee[:6] != "torch."):
@@ -181,7 +194,7 @@ class Module:
             self.facts.instances[f"{self.name}.{name}"] = callee
         if last in _LOGGER_MAKERS:
             self.module_values[name] = Value(v.OTHER, flags=v.LOGGER)
-        elif self._is_host_tensor(call):
+        elif self.is_host_tensor(call):
             self.module_values[name] = tensor_made_at_import(name)
 
     def _is_number(self, node: ast.expr) -> bool:
@@ -196,12 +209,12 @@ class Module:
             return (self.names.resolve(node.func) or "").startswith(_OF_NUMBERS)
         return isinstance(node, ast.Constant) and type(node.value) in (bool, int, float)
 
-    def _is_host_tensor(self, node: ast.expr) -> bool:
+    def is_host_tensor(self, node: ast.expr) -> bool:
         """Whether an expression that is evaluated at import makes a tensor where none says where,
         or computes with one.
         """
         if isinstance(node, ast.BinOp):
-            return self._is_host_tensor(node.left) or self._is_host_tensor(node.right)
+            return self.is_host_tensor(node.left) or self.is_host_tensor(node.right)
         if not isinstance(node, ast.Call) or any(
             keyword.arg in ("device", None) for keyword in node.keywords
         ):
@@ -211,16 +224,7 @@ class Module:
             return tail in ops.FACTORIES | ops.FROM_DATA
         if not isinstance(node.func, ast.Attribute) or node.func.attr in _NO_HOST_TENSOR:
             return False
-        return self._is_host_tensor(node.func.value)
-
-    def _functions_in(self, table: ast.Dict) -> tuple[str, ...]:
-        """The functions that a dictionary literal holds."""
-        held = [
-            self.names.resolve(value)
-            for value in table.values
-            if isinstance(value, (ast.Name, ast.Attribute))
-        ]
-        return tuple(name for name in held if name)
+        return self.is_host_tensor(node.func.value)
 
     def _read_class_body(self, name: str, node: ast.ClassDef) -> None:
         """Attributes declared in the class body."""
@@ -242,13 +246,12 @@ class Module:
             facts.methods[name] = facts.methods[value.id]
         elif isinstance(value, ast.Constant):
             facts.attributes[name] = kind_of_constant(value)
-        elif self._is_host_tensor(value):
+        elif self.is_host_tensor(value):
             short = f"{owner.rpartition('.')[2]}.{name}"
             facts.attributes[name] = tensor_made_at_import(short)
-        elif isinstance(value, ast.Dict):
-            found = self._functions_in(value)
-            if found:
-                self.facts.groups[f"{owner}.{name}"] = found
+        elif found := members(value, self.names):
+            self.facts.groups[f"{owner}.{name}"] = found
+            facts.attributes[name] = holding(value, found)
 
     def imports(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
         """What an import statement inside a function binds."""

@@ -14,7 +14,7 @@ from pygraph_lint.analysis.program.annotations import annotated
 from pygraph_lint.analysis.program.argument_values import literal_defaults
 from pygraph_lint.analysis.program.facts import FunctionFacts
 from pygraph_lint.analysis.program.module import Module
-from pygraph_lint.analysis.program.module_values import kind_of_constant
+from pygraph_lint.analysis.program.module_values import kind_of_constant, tensor_made_at_import
 from pygraph_lint.analysis.program.names import FunctionNode
 from pygraph_lint.analysis.syntax.nodes import Body, children_but, is_constant, source_of, walk
 
@@ -323,7 +323,9 @@ def _note_bound(
         for value in env.values()
     )
     facts.takes_tensors = bool(facts.arrays) or any(map(_is_of_tensors, env.values()))
-    facts.defaults = literal_defaults(defaults)
+    made = [name for name, default in defaults.items() if module.is_host_tensor(default)]
+    tensors = tuple((name, tensor_made_at_import(name)) for name in made)
+    facts.defaults = (*literal_defaults(defaults), *tensors)
     facts.switched_on = tuple(
         name for name, default in defaults.items() if is_constant(default, True)
     )

@@ -465,7 +465,7 @@ def _names(module: ModuleFacts) -> tuple[object, ...]:
     classes = module.classes.values()
     return (
         {name: function.owner for name, function in module.functions.items()},
-        [(each.name, each.bases, list(each.methods.items())) for each in classes],
+        [(each.name, each.bases, each.registered, list(each.methods.items())) for each in classes],
         list(module.bindings.items()),
         list(module.groups.items()),
         list(module.instances.items()),

@@ -62,11 +62,15 @@ class LibraryEntryPoints:
 
     @cached_property
     def _named(self) -> frozenset[str | None]:
-        """What code names without calling it, in a table, say: objects of such a class may be made
-        in code that does not tell. Others are made where it is seen, or set up once.
+        """What code names without calling it, or keeps in a table: objects of such a class may be
+        made in code that does not tell. Others are made where it is seen, or set up once.
         """
-        calls = (call for each in self._program.functions.values() for call in each.calls)
-        return frozenset(self._program.symbol(c.target) for c in calls if c.how == "mention")
+        program = self._program
+        calls = (call for each in program.functions.values() for call in each.calls)
+        kept = (each for table in program.groups for each in program.members(table))
+        registered = (name for name, each in program.classes.items() if each.registered)
+        named = (program.symbol(call.target) for call in calls if call.how == "mention")
+        return frozenset((*named, *kept, *registered))
 
     def _is_of_module(self, function: FunctionFacts) -> bool:
         """Whether a function is a module's method with a parameter that nothing explains."""

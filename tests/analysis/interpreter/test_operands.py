@@ -114,3 +114,18 @@ UNTYPED = [
 def test_functions_that_say_no_types(source: str, expected: list[str]) -> None:
     linked, facts = project(EVERY, m=HEAD + source + "\n")
     assert [event.kind for event in confirmed(linked, facts["m"])] == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "subject"),
+    [
+        ("x.masked_fill(x > 0, x.sum())", "masked_fill()"),
+        ("torch.add(x, x, alpha=x.sum())", "alpha="),
+        ("torch.full((2,), x.sum(), device=x.device)", "torch.full()"),
+        ("torch.full((2,), fill_value=x.sum(), device=x.device)", "fill_value="),
+    ],
+)
+def test_an_argument_is_named_as_it_is_passed(call: str, subject: str) -> None:
+    source = f"import torch\ndef f(x: torch.Tensor):\n    return {call}\n"
+    linked, facts = project(EVERY, m=source)
+    assert [event.subject for event in confirmed(linked, facts["m"])] == [subject]

@@ -30,7 +30,7 @@ def test_objects_of_a_table_of_classes() -> None:
         "def solve(y: torch.Tensor, how):\n    solver = SOLVERS[how](y=y)\n"
         "    return solver.integrate(y.sum()).tolist()\n"
     )
-    assert found(source) == ["branch.if", "sync.tolist"]
+    assert found(source) == ["branch.if", "effect.made-object", "sync.tolist"]
 
 
 def test_a_method_of_an_unknown_object_is_found_by_its_name() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from pygraph_lint.analysis.interprocedural.graph_breaks import BREAKING_EVENTS
@@ -62,10 +64,115 @@ def test_methods_of_objects_made_here(body: str, expected: list[str]) -> None:
     assert made_objects(body) == expected
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("s.run(x.sum())", ["s.run"]),
+        ("s.run(3)", []),
+        # whether it breaks depends on an option
+        ("s.say(x, True)", []),
+    ],
+)
+def test_breaks_that_rest_on_what_is_passed(body: str, expected: list[str]) -> None:
+    source = """
+        import torch
+        class Stepper:
+            def run(self, t):
+                return t if t > 0 else -t
+            def say(self, x: torch.Tensor, loud=False):
+                if loud:
+                    print(x)
+                return x
+        def solve(x: torch.Tensor):
+            s = Stepper()
+            return BODY
+    """
+    linked, facts = project(RegionOptions(every=True), m=source.replace("BODY", body))
+    events = confirmed(linked, facts["m"])
+    assert [event.subject for event in events if event.kind == "effect.made-object"] == expected
+
+
 def test_a_class_from_a_table() -> None:
     head = "TABLE = {'a': Solver, 'b': RK4, 'c': Heun}\nQUIET = {'a': Quiet}\n"
     assert made_objects("s = TABLE[name](2)\nreturn s.run(x)", head) == ["s.run"]
     assert made_objects("s = QUIET[name](2)\nreturn s.run(x)", head) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return make(x).run(x)", ["make(x).run"]),
+        ("s = choose(name)(2)\nreturn s.run(x)", ["s.run"]),
+        ("s = TABLE[name](2)\nreturn s.run(x)", ["s.run"]),
+        # the graph does not end in it
+        ("return make(x).plain(x)", []),
+        # made before
+        ("return keep(x).run(x)", []),
+    ],
+)
+def test_an_object_that_another_function_makes(body: str, expected: list[str]) -> None:
+    parts = """
+        from pkg.solvers import Solver, Heun
+        TABLE = {"a": Solver, "b": Heun}
+        KEPT = Solver(2)
+        def make(x):
+            return Solver(x)
+        def keep(x):
+            return KEPT
+        def choose(name):
+            return TABLE[name] if name else Heun
+    """
+    source = "import torch\nfrom pkg.parts import TABLE, choose, keep, make\n"
+    source += "def solve(x: torch.Tensor, name):\n" + textwrap.indent(body, "    ")
+    every = RegionOptions(every=True)
+    linked, facts = project(every, pkg__solvers=SOLVERS, pkg__parts=parts, pkg__m=source)
+    events = confirmed(linked, facts["pkg.m"])
+    assert [event.subject for event in events if event.kind == "effect.made-object"] == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("return Quiet(2)(x)", []),
+        # its constructor breaks, and so those that it calls are compiled alone, too
+        ("return Loud(2)(x)", ["Quiet", "Loud"]),
+        # the graph ends in a method of what is made here: all of this function runs uncompiled
+        ("return Reads(2).solve(x)", ["Quiet", "Reads"]),
+        ("return Reads(2)(x)", []),
+    ],
+)
+def test_constructors_without_parameters_that_are_compiled_alone(
+    body: str, lines: list[str]
+) -> None:
+    source = """
+        import torch
+        from torch import nn
+        class Quiet(nn.Module):
+            def __init__(self, size):
+                super().__init__()
+                self.size = size
+            def forward(self, x):
+                return x * self.size
+        class Loud(Quiet):
+            def __init__(self, size):
+                super().__init__(size)
+                print(size)
+        class Reads(Quiet):
+            def __init__(self, size):
+                super().__init__(size)
+            def solve(self, x: torch.Tensor):
+                return x if x.sum() > 0 else -x
+        def use(x: torch.Tensor):
+            BODY
+    """
+    linked, facts = project(RegionOptions(every=True), m=source.replace("BODY", body))
+    events = [
+        (name.split(".")[1], event.kind)
+        for name, function in facts["m"].functions.items()
+        for event in function.events
+        if linked.region(name) is not None and all(map(linked.confirmed, event.needs))
+    ]
+    assert [name for name, kind in events if kind == "effect.parameter-made"] == lines
 
 
 def test_an_object_kept_in_an_attribute_belongs_to_no_single_call() -> None:

@@ -238,3 +238,21 @@ def test_what_is_computed_with_a_tensor_of_the_host_is_on_the_host(
     found = lint_text(HEAD + SPLICE.format(length=length, size=size))
     (read,) = [each for each in found if each.code == "PG407"]
     assert read.consequences["sync"] == ("yes" if waits else "no")
+
+
+@pytest.mark.parametrize(
+    ("default", "expected"),
+    [
+        ("torch.tensor([0.0, 1.0])", ["host.moved"]),
+        ("torch.tensor([0.0, 1.0], device='cuda')", []),
+        ("None", []),
+    ],
+)
+def test_a_default_that_is_a_tensor_of_the_host(default: str, expected: list[str]) -> None:
+    source = f"""
+        import torch
+        def solve(x: torch.Tensor, times: torch.Tensor = {default}):
+            return x * times.to(x.device)
+    """
+    linked, facts = project(RegionOptions(every=True), m=source)
+    assert [event.kind for event in confirmed(linked, facts["m"])] == expected

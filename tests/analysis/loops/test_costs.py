@@ -402,3 +402,18 @@ def test_a_running_metric_waits_where_its_package_trains_on_a_device() -> None:
     found = {name: [*linked.loop_events(each)] for name, each in facts.items()}
     assert len(found["a.metrics"]) == 1
     assert not found["b.metrics"]
+
+
+@pytest.mark.parametrize(
+    ("reads", "copies"),
+    [
+        ("x = next(iter(batches)).to(device)\nfor _ in range(9):\n    {}", 0),
+        ("for _ in range(9):\n    x = next(iter(batches)).to(device)\n    {}", 2),
+        ("x = next(iter(batches)).to(device)\nfor x in batches:\n    x = x.to(device)\n    {}", 2),
+    ],
+)
+def test_a_loader_of_which_one_batch_is_read(reads: str, copies: int) -> None:
+    step = "model(x).sum().backward()\n    optimizer.step()"
+    body = "batches = torch.utils.data.DataLoader(data, shuffle=True)\n" + reads.format(step)
+    source = "def fit(model, data, optimizer, device):\n" + textwrap.indent(body, "    ")
+    assert kinds(source) == ["loop.copy"] * copies

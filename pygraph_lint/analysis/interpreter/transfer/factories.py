@@ -63,7 +63,8 @@ def make_factory(state: State, tail: str, site: CallSite) -> Value:
         state.function.takes_tensors = True
     filled = site.get(1, "fill_value") if tail == "full" else v.NUMBER_VALUE
     if filled.is_tensor and filled.device != v.ON_HOST and not filled.kinds & v.UNKNOWN:
-        state.event("sync.number", span_of(site.node), "fill_value=", filled, form="fill")
+        spelled = "fill_value=" if "fill_value" in site.named else "torch.full()"
+        state.event("sync.number", span_of(site.node), spelled, filled, form="fill")
     note_wanted_grad(state, site)
     kind = dtype_of(site.named) or _made_dtype(tail, site)
     return v.tensor(f"made by torch.{tail}", kind, device, _rank_of_sizes(tail, site), flags)

@@ -188,7 +188,8 @@ def note_numbers(state: State, name: str, site: CallSite, receiver: Value | None
         given += [(keyword, value)] if value is not None else []
     for keyword, value in given:
         if value.is_tensor and value.device != v.ON_HOST and not value.kinds & v.UNKNOWN:
-            state.event("sync.number", span_of(site.node), f"{keyword}=", value, form=form)
+            spelled = f"{keyword}=" if keyword in site.named else f"{name}()"
+            state.event("sync.number", span_of(site.node), spelled, value, form=form)
 
 
 def _all_numbers(site: CallSite) -> bool:
