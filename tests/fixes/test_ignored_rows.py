@@ -81,6 +81,8 @@ def test_a_loss_ignores_what_a_mask_leaves_out(name: str) -> None:
         "loss = self.other(«scores[keep]», labels[keep])",
         "loss = nn.CrossEntropyLoss(None, None, 1)(«scores[keep]», labels[keep])",
         "loss = max(«scores[keep]», labels[keep])",
+        "keep = ~torch.isnan(scores[:, 0])\nloss = F.cross_entropy(«scores[keep]», labels[keep])",
+        "keep = torch.zeros(6) == 0\nloss = F.cross_entropy(«scores[keep]», labels[keep])",
     ),
 )
 def test_another_loss_stays(line: str) -> None:
