@@ -106,19 +106,11 @@ def _asks_for_nan(site: Site, node: ast.AST, depth: int = 3) -> bool:
 
 
 def _is_linear(node: ast.expr, mask: ast.expr) -> bool:
-    """Whether the slope of an expression of ``y[mask]`` does not depend on it."""
-    if isinstance(node, ast.Subscript) or not masked_reads(node, mask):
-        return True
-    if isinstance(node, ast.UnaryOp):
-        return _is_linear(node.operand, mask)
-    if isinstance(node, ast.BinOp):
-        scaled = isinstance(node.op, ast.Mult) and isinstance(node.left, ast.Constant)
-        scaled |= isinstance(node.op, _OPERATORS) and isinstance(node.right, ast.Constant)
-        plain = scaled or isinstance(node.op, (ast.Add, ast.Sub))
-        return plain and _is_linear(node.left, mask) and _is_linear(node.right, mask)
-    same = method_name(node) in ("float", "clone", "detach")
-    func = node.func if isinstance(node, ast.Call) else None
-    return same and isinstance(func, ast.Attribute) and _is_linear(func.value, mask)
+    """Whether what is read under a mask is only added up: the slope does not depend on it."""
+    used = [each for each in ast.walk(node) if masked_reads(each, mask)]
+    operators = (each.op for each in used if isinstance(each, ast.BinOp))
+    calls = any(isinstance(each, ast.Call) for each in used)
+    return not calls and all(isinstance(each, (ast.Add, ast.Sub)) for each in operators)
 
 
 def is_elementwise(site: Site, node: ast.expr, mask: ast.expr) -> bool:
