@@ -44,14 +44,16 @@ def seconds_until(model: Any, mode: str, calls: int) -> dict[str, float]:
     return found
 
 
-def spent() -> dict[str, float]:
-    """Milliseconds of captures, and the number of regions in each state."""
+def spent() -> dict[str, Any]:
+    """Milliseconds of captures, the number of regions in each state, and why some were refused."""
     import pygraph_rt
 
     regions = pygraph_rt.report().to_dict()["regions"]
-    states: dict[str, float] = {"capture_ms": round(sum(r["capture_ms"] for r in regions), 1)}
+    states: dict[str, Any] = {"capture_ms": round(sum(r["capture_ms"] for r in regions), 1)}
     for region in regions:
         states[region["state"]] = states.get(region["state"], 0) + 1
+    if reasons := [r["reason"] for r in regions if r["state"] == "refused"]:
+        states["reasons"] = reasons
     return states
 
 

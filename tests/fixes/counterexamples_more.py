@@ -9,6 +9,15 @@ from tests.fixes.counterexamples import Case, lines
 
 _SECOND = ("b = «x.max().item()»", "return a + b")
 
+
+def _loss(given: str) -> str:
+    return f"return torch.nn.functional.cross_entropy({given})"
+
+
+def _scores() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.arange(6.0).reshape(3, 2), torch.tensor([0, 1, 1])
+
+
 CASES = [
     # guard_logging
     Case("guard_logging", "statement", "PG501", lines("y = «print(x)»", "return y")),
@@ -26,6 +35,37 @@ CASES = [
         ),
     ),
     Case("guard_check", "only-checks", "PG402", lines("return check(«x[x > 0]»)")),
+    # ignored_rows
+    *(
+        Case("ignored_rows", name, "PG402", lines(*body, head="x, labels"), arguments)
+        for name, body, arguments in (
+            ("mask", ("at = torch.arange(2)", _loss("«x[at]», labels[at]")), _scores),
+            ("plain", ("at = labels > 0", _loss("«x[at]», labels[at], reduction='none'")), _scores),
+            (
+                "pure",
+                (
+                    "at, left = labels > 0, [x, 2 * x]",
+                    f"{_loss('«left.pop()[at]», labels[at]')}, left",
+                ),
+                None,
+            ),
+            (
+                "classes",
+                ("at, labels = labels > 0, x.float()", _loss("«x[at]», labels[at]")),
+                None,
+            ),
+            (
+                "module",
+                (
+                    "at = labels > 0",
+                    "loss = torch.nn.NLLLoss(None, None, 1)",
+                    "return loss(«x[at]», labels[at])",
+                ),
+                _scores,
+            ),
+            ("every-row", ("at = labels > 0", _loss("«x[at]», labels[at]")), None),
+        )
+    ),
     # breaking_statements
     *(
         Case(

@@ -35,7 +35,8 @@ EAGER_IS_KEPT = (
 )
 # The same up to rounding.
 CLOSE = frozenset(("expert_loop", "say_sometimes", "scaled_operand", "dropped_layer")) | {
-    "masked_reduction"
+    "masked_reduction",
+    "ignored_rows",
 }
 
 

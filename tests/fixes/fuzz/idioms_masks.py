@@ -28,6 +28,37 @@ def reduced(made: Program) -> None:
     made.keep(form.format(value))
 
 
+@idiom("ignored_rows")
+def lost(made: Program) -> None:
+    """A loss of the rows that a mask selects."""
+    made.scripted = False
+    made.add(
+        "scores = x.float().nan_to_num(0.0).clamp(-9, 9)",
+        "labels = torch.arange(x[..., 0].numel()).view(x.shape[:-1]) % x.shape[-1]",
+    )
+    if made.chance(0.5):
+        made.add("labels = torch.where(x[..., 0] > 0, labels, -7)")
+    rows = made.pick("labels >= 0", "labels >= 0", "(labels >= 0) & (labels != 1)", "x[..., 0] > 0")
+    if made.chance(0.7):
+        made.add(f"kept = {rows}")
+        rows = "kept"
+    if made.chance(0.2):
+        made.add("missing = labels < 0")
+        rows = "~missing"
+    given = f"scores[{rows}], labels[{rows}]{made.pick('', '', '.long()')}"
+    said = made.pick("", "", "reduction='sum'", "ignore_index=1", "label_smoothing=0.1")
+    if made.chance(0.3):
+        made.init.append(f"self.criterion = nn.CrossEntropyLoss({said})")
+        made.keep(f"self.criterion({given})")
+    elif made.chance(0.3):
+        made.add(f"loss_fct = nn.CrossEntropyLoss({said})")
+        made.keep(f"loss_fct({given})")
+    else:
+        end = ".sum()" if made.chance(0.2) else ""
+        said = "reduction='none'" if end else said
+        made.keep(f"F.cross_entropy({given}{said and ', '}{said}){end}")
+
+
 @idiom("mask_guard")
 def asked(made: Program) -> None:
     """A branch that asks whether a mask selects anything, around writes under it."""
