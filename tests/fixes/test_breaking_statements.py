@@ -282,31 +282,3 @@ def test_nothing_stands_behind_a_return_that_moves() -> None:
     fix, _ = _offer(_model(returns))
     assert fix is not None and fix.rewrite == "breaking_statements"
     assert any(edit.content.count("return ") == 1 and "def " in edit.content for edit in fix.edits)
-
-
-def test_statements_move_when_it_is_known_what_else_ends_the_graph(tmp_path: Path) -> None:
-    text = """import torch
-
-
-def _total(x):
-    total = 0
-    for each in x.tolist():
-        total += each
-    return total
-
-
-class Model(torch.nn.Module):
-    def forward(self, x: torch.Tensor):
-        low = x.min().item()
-        high = x.max().item()
-        total = _total(x)
-        return x * low * high * total
-"""
-    (tmp_path / "model.py").write_text(text)
-    (tmp_path / "settings.toml").write_text("")
-    runner = Runner(rules=load(), overrides={}, config=tmp_path / "settings.toml")
-    fixed = fix_files(runner, runner.collect([str(tmp_path)]), True)
-    (after,) = fixed.after.values()
-    assert after.count(b"def _read_") == 1 and b"low, high, total = _read_low(x)" in after
-    module, x = module_of(after.decode()), torch.tensor([1.0, 3.0])
-    assert module.Model()(x).tolist() == [12.0, 36.0]

@@ -300,3 +300,9 @@ def test_a_condition_of_several_lines_that_grows_is_laid_out_anew() -> None:
     _, after = offer(f"{head}{before}{rest}".replace("print(x)", "«print(x)»"), "PG501")
     inner = "not torch.compiler.is_compiling()\n        and x.dim() > 3\n        and y.dim() > 4"
     assert f"    if (\n        {inner}\n    ):\n" in after
+
+
+def test_the_guard_stands_in_front_of_a_condition_whose_first_part_is_a_choice() -> None:
+    text = "import torch\n\ndef forward(x, y):\n    if (x is y or y is None) and x.dim():\n"
+    _, after = offer(f"{text}        «print(x)»\n    return x\n", "PG501")
+    assert "if not torch.compiler.is_compiling() and (x is y or y is None) and x.dim():" in after

@@ -243,9 +243,16 @@ def test_nan_that_a_mask_leaves_out_gets_into_no_gradient(mask: str) -> None:
         decline(_module(body + use), code, "the mask leaves nan or inf out")
         fix, _ = offer(_module(body.replace(mask, "y > 0") + use), code)
         assert fix is not None and fix.applicability == "unsafe"
-    before = _module(f"{body}return (2 * «x[kept]» - y[kept]).mean()")
+    before = _module(f"{body}return (y[kept] - «x[kept]»).mean()")
     _, after = offer(before, "PG402")
     arguments = (torch.ones(3, requires_grad=True), torch.tensor([1.0, float("nan"), 2.0]))
     old, new = (module_of(text).forward for text in (marked(before)[0], after))
     assert_near(run(old, arguments), run(new, arguments))
     assert "torch.where" in after
+
+
+def test_a_loss_gets_no_labels_chosen_by_a_mask_of_the_host() -> None:
+    use = "return F.cross_entropy(«x[kept]», y[kept])"
+    decline(_module(f"kept = torch.rand(y.shape) < 0.5\n{use}"), "PG402", "the mask is on the host")
+    fix, _ = offer(_module(f"kept = y > 0\n{use}"), "PG402")
+    assert fix is not None and fix.rewrite == "ignored_rows" and fix.applicability == "unsafe"

@@ -21,8 +21,6 @@ TRIES = 64
 # The rule of calls of what is left out of compiled code. A fix that leaves a function out ends the
 # graph where other files call it, which its own file does not show.
 DISABLED_CALL = "PG523"
-# It puts what ends the graph together, and so comes when no other fix is left to do.
-LAST = "breaking_statements"
 # A fix that did not help, by what it was about: file, rule, rewrite and the line's text.
 Refused = set[tuple[Path, str, str, str]]
 
@@ -61,9 +59,8 @@ def _fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fi
     looked = _Looked(runner, files)
     fixed = Fixed(looked.first())
     attempts = _Attempts(runner, unsafe)
-    for attempts.late in (False, True):
-        while plan := attempts.planned(fixed.findings):
-            _pass(looked, fixed, plan, attempts)
+    while plan := attempts.planned(fixed.findings):
+        _pass(looked, fixed, plan, attempts)
     laid_out = {path: new for path in fixed.after if (new := _laid_out(runner, fixed, path))}
     if laid_out:
         fixed.after |= laid_out
@@ -124,17 +121,11 @@ class _Attempts:
     refused: Refused = field(default_factory=set)
     at_once: dict[Path, int] = field(default_factory=dict)
     left: int = TRIES
-    late: bool = False
 
     def planned(self, findings: Sequence[Finding]) -> dict[Path, Made]:
         """The fixes to try next, by file: as many of each as are tried at once."""
         self.left -= 1
         plan = _plan(self.runner, findings, self.unsafe, self.refused) if self.left >= 0 else {}
-        if not self.late:
-            early = {
-                path: [it for it in made if it[1].rewrite != LAST] for path, made in plan.items()
-            }
-            plan = {path: made for path, made in early.items() if made}
         return {path: made[: self.at_once.get(path, len(made))] for path, made in plan.items()}
 
     def helped(self, path: Path) -> None:

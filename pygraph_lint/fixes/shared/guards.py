@@ -59,7 +59,7 @@ def guard_condition(site: Site, node: ast.If) -> None:
     right = operand(old) if loose else old
     between: cst.BaseBooleanOp = cst.And()
     around = site.expression_node(test)
-    while joined and isinstance(around, cst.BooleanOperation):
+    while around is not old and isinstance(around, cst.BooleanOperation):
         between, around = around.operator, around.left  # laid out like the others
     both = cst.BooleanOperation(left=not_compiling(site), operator=between, right=right)
     site.put(first, both, bare=True)

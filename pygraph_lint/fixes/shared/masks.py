@@ -62,33 +62,27 @@ def is_mask(site: Site, mask: ast.expr) -> bool:
     return not known.dtype and isinstance(mask, (ast.Name, ast.Compare))
 
 
-def expect_beside(site: Site, mask: ast.expr, tensor: ast.expr) -> None:
-    """Decline where a mask is on the host, and a tensor is not for certain: it may be an index of
-    one of the device, and ``torch.where`` takes both from one place.
+def expect_selectable(site: Site, node: ast.expr, mask: ast.expr, tensor: ast.expr) -> None:
+    """Decline where ``torch.where`` does not do what a mask does. One of the host may be an index
+    of a tensor of the device. Where it leaves out nan or inf, and what is computed of the others
+    has a slope that depends on them, gradients are zero times nan, which is nan.
     """
     if _is_on_host(site, mask) and not _is_on_host(site, tensor):
         raise Declined("the mask is on the host, where the tensor may not be")
+    if _asks_for_nan(site, mask) and not _is_linear(node, mask):
+        raise Declined("the mask leaves nan or inf out, which would get into gradients")
 
 
-def _is_on_host(site: Site, node: ast.expr) -> bool:
+def _is_on_host(site: Site, node: ast.expr, depth: int = 4) -> bool:
     """Whether a value is on the host, or worked out together with a tensor that is, which has
     dimensions: nothing of a device can be computed with that.
     """
     known = site.ask.known(node)
-    if known.device is Device.HOST and known.rank != 0:
-        return True
     value = site.ask.only_value(node) if isinstance(node, ast.Name) else node
     kinds = (ast.Compare, ast.BinOp, ast.UnaryOp)
-    parts = ast.iter_child_nodes(value) if isinstance(value, kinds) else ()
-    return any(_is_on_host(site, each) for each in parts if isinstance(each, ast.expr))
-
-
-def expect_finite(site: Site, node: ast.expr, mask: ast.expr) -> None:
-    """Decline where a mask leaves out nan or inf, and what is computed of the others has a slope
-    that depends on them: zero times nan is nan, in the gradient of all elements.
-    """
-    if _asks_for_nan(site, mask) and not _is_linear(node, mask):
-        raise Declined("the mask leaves nan or inf out, which would get into gradients")
+    parts = ast.iter_child_nodes(value) if depth and isinstance(value, kinds) else ()
+    inner = (_is_on_host(site, each, depth - 1) for each in parts if isinstance(each, ast.expr))
+    return (known.device is Device.HOST and known.rank != 0) or any(inner)
 
 
 def _asks_for_nan(site: Site, node: ast.AST, depth: int = 3) -> bool:
@@ -106,19 +100,11 @@ def _asks_for_nan(site: Site, node: ast.AST, depth: int = 3) -> bool:
 
 
 def _is_linear(node: ast.expr, mask: ast.expr) -> bool:
-    """Whether the slope of an expression of ``y[mask]`` does not depend on it."""
-    if isinstance(node, ast.Subscript) or not masked_reads(node, mask):
-        return True
-    if isinstance(node, ast.UnaryOp):
-        return _is_linear(node.operand, mask)
-    if isinstance(node, ast.BinOp):
-        scaled = isinstance(node.op, ast.Mult) and isinstance(node.left, ast.Constant)
-        scaled |= isinstance(node.op, _OPERATORS) and isinstance(node.right, ast.Constant)
-        plain = scaled or isinstance(node.op, (ast.Add, ast.Sub))
-        return plain and _is_linear(node.left, mask) and _is_linear(node.right, mask)
-    same = method_name(node) in ("float", "clone", "detach")
-    func = node.func if isinstance(node, ast.Call) else None
-    return same and isinstance(func, ast.Attribute) and _is_linear(func.value, mask)
+    """Whether what is read under a mask is only added up: the slope does not depend on it."""
+    used = [each for each in ast.walk(node) if masked_reads(each, mask)]
+    operators = (each.op for each in used if isinstance(each, ast.BinOp))
+    calls = any(isinstance(each, ast.Call) for each in used)
+    return not calls and all(isinstance(each, (ast.Add, ast.Sub)) for each in operators)
 
 
 def is_elementwise(site: Site, node: ast.expr, mask: ast.expr) -> bool:

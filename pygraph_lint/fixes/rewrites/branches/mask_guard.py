@@ -46,7 +46,7 @@ class MaskGuard(Rewrite):
         under = bool(writes) and all(_is_under(site, each, mask) for each in writes)
         # A message that stands behind a write, and will stand in front, shows nothing of it.
         first = node.body[: len(said)] == said
-        under &= first or not any(_may_show(site, each, writes) for each in said)
+        under &= first or not any(map(_shows, said))
         under &= not any(_divides(site, each, mask) for it in writes for each in ast.walk(it))
         site.require("under", under, "")
         certain = is_mask(site, mask) and site.ask.is_pure(node.test)
@@ -111,30 +111,11 @@ def _is_under(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:
     return _same(asked, mask) and fits and ast.unparse(old) == target.id
 
 
-def _may_show(site: Site, said: ast.stmt, writes: list[ast.stmt]) -> bool:
-    """Whether a message may show what statements write: it has a name of theirs, or what may be
-    another one of their tensors.
-    """
-    written = {part.id for each in writes for part in ast.walk(each) if isinstance(part, ast.Name)}
-    given = _given(said.value) if isinstance(said, ast.Expr) else []
-    return any(_shows(site, each, written) for each in given)
-
-
-def _shows(site: Site, node: ast.AST, written: set[str]) -> bool:
-    if isinstance(node, ast.Call):
-        method = site.ask.callee(node) is None and isinstance(node.func, ast.Attribute)
-        parts = [*([node.func.value] if method else []), *_given(node)]  # type: ignore[attr-defined]
-        return any(_shows(site, each, written) for each in parts)
-    if isinstance(node, (ast.Name, ast.Attribute)):
-        own = isinstance(node, ast.Name) and site.ask.is_unaliased(node)
-        other = not own and site.ask.known(node).may_be(Type.TENSOR)
-        return other or any(getattr(part, "id", "") in written for part in ast.walk(node))
-    return any(_shows(site, each, written) for each in ast.iter_child_nodes(node))
-
-
-def _given(node: ast.expr) -> list[ast.expr]:
-    """What a call is given."""
-    return [*node.args, *(it.value for it in node.keywords)] if isinstance(node, ast.Call) else []
+def _shows(statement: ast.stmt) -> bool:
+    """Whether a message has more than what is written out."""
+    call = getattr(statement, "value", None)
+    given = [*call.args, *call.keywords] if isinstance(call, ast.Call) else []
+    return any(isinstance(it, (ast.Name, ast.Attribute)) for each in given for it in ast.walk(each))
 
 
 def _divides(site: Site, node: ast.AST, mask: ast.expr) -> bool:

@@ -24,11 +24,7 @@ class GuardEffect(Rewrite):
 
     def rewrite(self, site: Site) -> None:
         statement = site.statement
-        site.require(
-            "statement",
-            _asks(statement),
-            "the call is part of a larger expression, or may turn gradients off",
-        )
+        site.require("statement", _asks(statement), "it is part of more, or may turn gradients off")
         computed = any(map(_computes_gradient, site.ask.nodes))
         site.require(
             "kept-out", not computed, "the file also asks for gradients, which would then raise"

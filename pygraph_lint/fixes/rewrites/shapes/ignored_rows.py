@@ -15,7 +15,7 @@ from pygraph_lint.analysis.syntax.nodes import method_name
 from pygraph_lint.fixes.engine.build import bare, expression, operand
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
-from pygraph_lint.fixes.shared.masks import expect_beside, expect_finite, index_of, is_mask
+from pygraph_lint.fixes.shared.masks import expect_selectable, index_of, is_mask
 
 _FUNCTIONS = frozenset(f"torch.nn.functional.{name}" for name in ("cross_entropy", "nll_loss"))
 _MODULES = frozenset(f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLLoss"))
@@ -44,8 +44,7 @@ class IgnoredRows(Rewrite):
         plain = number and ignored is not None and said.keys() <= _KEYWORDS
         site.require("plain", plain, "the loss is asked for more than a mean or a sum")
         site.require("mask", is_mask(site, mask), "the index is not certainly a mask")
-        expect_beside(site, mask, labels.value)
-        expect_finite(site, loss, mask)
+        expect_selectable(site, loss, mask, labels.value)
         pure = all(map(site.ask.is_pure, (mask, scores.value, labels.value)))
         site.require("pure", pure, "the mask or a tensor is computed by what may have an effect")
         whole = labels not in loss.args or site.ask.known(labels).dtype in ("", "int")

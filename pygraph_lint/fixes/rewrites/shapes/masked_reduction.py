@@ -27,8 +27,7 @@ from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.masks import (
     everywhere,
-    expect_beside,
-    expect_finite,
+    expect_selectable,
     index_of,
     is_elementwise,
     is_mask,
@@ -56,10 +55,9 @@ class MaskedReduction(Rewrite):
         mask, value = index_of(read), read.value
         certain = is_mask(site, mask) and site.ask.is_pure(mask)
         site.require("mask", certain, "the index is not certainly a mask")
-        expect_beside(site, mask, value)
         alone = reduced is read or is_elementwise(site, reduced, mask)
         site.require("elementwise", alone, "what is reduced is not computed element by element")
-        expect_finite(site, reduced, mask)
+        expect_selectable(site, reduced, mask, value)
         site.safe_only_if(
             "rounding",
             False,

@@ -22,8 +22,7 @@ from pygraph_lint.fixes.engine.names import all_nodes, changes_in_place
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.masks import (
     everywhere,
-    expect_beside,
-    expect_finite,
+    expect_selectable,
     index_of,
     is_elementwise,
     is_mask,
@@ -59,11 +58,10 @@ class MaskedWrite(Rewrite):
         if not masked_reads(node.value, mask) and not added:
             raise Declined
         site.require("mask", is_mask(site, mask), "the index is not certainly a mask")
-        expect_beside(site, mask, written)
         pure = site.ask.is_pure(mask) and site.ask.is_pure(written)
         site.require("pure", pure, "the mask or the tensor is computed by what may have an effect")
         alone = is_elementwise(site, node.value, mask)
-        expect_finite(site, node.value, mask)
+        expect_selectable(site, node.value, mask, written)
         operator = _OPERATORS.get(type(node.op)) if isinstance(node, ast.AugAssign) else None
         plain = alone and (operator is not None or not added)
         site.require("elementwise", plain, "what is written is not computed element by element")
