@@ -41,9 +41,9 @@ def test_torch_is_not_imported_where_a_file_does_without_it_at_times() -> None:
             pass
 
         def forward(x):
-            assert «x.sum() > 0», f'{x}'
+            assert «x[x > 0]».numel() > 0, f'{x}'
             return x
         """,
-        "PG301",
+        "PG402",
         "torch",
     )
