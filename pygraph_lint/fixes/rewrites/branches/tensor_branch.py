@@ -125,11 +125,11 @@ def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
             other = value.comparisons[0].with_changes(comparator=right)
             value = value.with_changes(left=left, comparisons=[other])
     elif known.dtype != "bool" and method_name(node) not in _QUESTIONS:
-        value = expression("{value} != 0", value=grouped(value))
+        value = expression("{value} != 0", value=operand(value))
     site.require("tensor", tensor, "the condition is not certainly a tensor")
     # Of one element, or asking for its truth raises: without its dimensions the result has none.
     single = single or shape_of(site, node) == SINGLE
-    return value if single else expression("{value}.reshape(())", value=grouped(value))
+    return value if single else expression("{value}.reshape(())", value=operand(value))
 
 
 def _is_pure(site: Site, node: ast.expr) -> bool:
