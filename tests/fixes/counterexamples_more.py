@@ -39,7 +39,11 @@ CASES = [
     *(
         Case("ignored_rows", name, "PG402", lines(*body, head="x, labels"), arguments)
         for name, body, arguments in (
-            ("mask", ("at = torch.arange(2)", _loss("«x[at]», labels[at]")), _scores),
+            (
+                "mask",
+                ("at = torch.arange(2, device=x.device)", _loss("«x[at]», labels[at]")),
+                _scores,
+            ),
             ("plain", ("at = labels > 0", _loss("«x[at]», labels[at], reduction='none'")), _scores),
             (
                 "pure",
