@@ -261,3 +261,17 @@ def test_a_number_that_is_changed_elsewhere_stays_one(more: str) -> None:
     """`/=` and `+=` of a tensor of whole numbers raise, and change it for all that hold it."""
     fix, _ = offer(COUNTS.replace("MORE", more), "PG301")
     assert fix is None or fix.rewrite != "tensor_branch" or fix.applicability == "declined"
+
+
+def test_arms_that_may_raise_by_dtype_stay_and_by_dimension_are_said() -> None:
+    text = "import torch\n\ndef forward(x: torch.Tensor):\n    if «x.sum() > 0»:\n        x = {}\n"
+    for value, expected in (
+        ("x << 1", "declined"),
+        ("x ** -1", "declined"),
+        ("x ** 2", "unsafe"),
+        ("torch.softmax(x, 1)", "can always be computed"),
+    ):
+        fix, _ = offer(f"{text.format(value)}    return x\n", "PG301")
+        assert fix is not None
+        assert (fix.applicability == "declined") == (expected == "declined"), value
+        assert ("can always be computed" in fix.reason) == (expected == "can always be computed")
