@@ -92,7 +92,7 @@ CASES = {
         return torch.abs(x)
         """,
         """
-        return torch.where((x.sum()) != 0, x * 2, torch.abs(x))
+        return torch.where(x.sum() != 0, x * 2, torch.abs(x))
         """,
     ),
     "a-name-twice": _case(

@@ -282,3 +282,15 @@ def test_nothing_stands_behind_a_return_that_moves() -> None:
     fix, _ = _offer(_model(returns))
     assert fix is not None and fix.rewrite == "breaking_statements"
     assert any(edit.content.count("return ") == 1 and "def " in edit.content for edit in fix.edits)
+
+
+def test_strings_of_several_lines_keep_their_spaces() -> None:
+    reads = """
+        low = «x.min().item()» + len("one\\
+        two")
+        high = «x.max().item()»
+"""
+    for text, moves in ((reads, False), (reads.replace("\\\n        two", " two"), True)):
+        fix, _ = _offer(_model(text))
+        moved = fix is not None and fix.rewrite == "breaking_statements"
+        assert (moved and fix.applicability == "unsafe") == moves, text

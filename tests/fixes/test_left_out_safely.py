@@ -81,6 +81,7 @@ def test_it_is_unsafe_elsewhere(name: str) -> None:
 
 NEAR = {
     "frames": (LOOPS, "    return x\n", "    return x, sys._getframe(1).f_code.co_name\n"),
+    "hyperparameters": (LOOPS, "    return x\n", "    return x, known.save_hyperparameters()\n"),
     "warns": (LOOPS, "        x = x / 2\n", "        x = x / 2\n        warnings.warn('half')\n"),
     "logs": (LOOPS, "        x = x / 2\n", "        x = x / 2\n        logger.info('half')\n"),
     "asks": (LOOPS, "x / 2", "x / (2 if torch.compiler.is_compiling() else 4)"),

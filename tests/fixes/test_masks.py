@@ -232,7 +232,10 @@ def test_a_mask_of_the_host_is_no_condition_of_torch_where(code: str, use: str, 
     assert beside is not None and beside.applicability == "unsafe"
 
 
-@pytest.mark.parametrize("mask", ["~torch.isnan(y)", "known & (y == y)", "y.isfinite()"])
+@pytest.mark.parametrize(
+    "mask",
+    ["~torch.isnan(y)", "known & (y == y)", "y.isfinite()", "y.isnan().logical_not() & known"],
+)
 def test_nan_that_a_mask_leaves_out_gets_into_no_gradient(mask: str) -> None:
     """Of what is computed and not selected the gradient is zero times nan."""
     body = f"known = x > -9\nkept = {mask}\n"
@@ -241,8 +244,9 @@ def test_nan_that_a_mask_leaves_out_gets_into_no_gradient(mask: str) -> None:
         ("PG406", "out = torch.zeros_like(x)\n«out[kept] = x[kept] * y[kept]»\nreturn out"),
     ):
         decline(_module(body + use), code, "the mask leaves nan or inf out")
-        fix, _ = offer(_module(body.replace(mask, "y > 0") + use), code)
-        assert fix is not None and fix.applicability == "unsafe"
+        for other in ("y > 0", "torch.isnan(y)", "~torch.isfinite(y)"):
+            fix, _ = offer(_module(body.replace(mask, other) + use), code)
+            assert fix is not None and fix.applicability == "unsafe"
     before = _module(f"{body}return (y[kept] - «x[kept]»).mean()")
     _, after = offer(before, "PG402")
     arguments = (torch.ones(3, requires_grad=True), torch.tensor([1.0, float("nan"), 2.0]))

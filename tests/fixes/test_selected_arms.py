@@ -232,3 +232,46 @@ def test_a_bound_that_half_precision_may_not_hold_is_said() -> None:
         fix, _ = offer(head + body.format(given), "PG301")
         assert fix is not None and fix.applicability == "unsafe", fix
         assert ("can always be computed" in fix.reason) == told
+
+
+COUNTS = """import torch
+
+def forward(x: torch.Tensor):
+    seen, hits = [], 0
+    for row in x:
+        if «row.sum() > 0»:
+            hits += 1
+        seen.append(hits)
+        MORE
+    return seen
+"""
+
+
+def test_a_number_that_becomes_a_tensor_is_not_changed_in_place() -> None:
+    text = COUNTS.replace("        MORE\n", "")
+    fix, after = offer(text, "PG301")
+    assert fix is not None and fix.applicability == "unsafe", fix
+    assert "        hits = hits + torch.where(row.sum() > 0, 1, 0)\n" in after
+    x = torch.tensor([[1.0], [2.0], [-1.0]])
+    assert list(map(int, module_of(after).forward(x))) == [1, 2, 2]
+
+
+@pytest.mark.parametrize("more", ["hits /= 2", "hits += row[0]"])
+def test_a_number_that_is_changed_elsewhere_stays_one(more: str) -> None:
+    """`/=` and `+=` of a tensor of whole numbers raise, and change it for all that hold it."""
+    fix, _ = offer(COUNTS.replace("MORE", more), "PG301")
+    assert fix is None or fix.rewrite != "tensor_branch" or fix.applicability == "declined"
+
+
+def test_arms_that_may_raise_by_dtype_stay_and_by_dimension_are_said() -> None:
+    text = "import torch\n\ndef forward(x: torch.Tensor):\n    if «x.sum() > 0»:\n        x = {}\n"
+    for value, expected in (
+        ("x << 1", "declined"),
+        ("x ** -1", "declined"),
+        ("x ** 2", "unsafe"),
+        ("torch.softmax(x, 1)", "can always be computed"),
+    ):
+        fix, _ = offer(f"{text.format(value)}    return x\n", "PG301")
+        assert fix is not None
+        assert (fix.applicability == "declined") == (expected == "declined"), value
+        assert ("can always be computed" in fix.reason) == (expected == "can always be computed")

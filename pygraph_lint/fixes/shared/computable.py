@@ -32,8 +32,10 @@ _REDUCING = frozenset(
 )
 # These give the elements of a tensor of any shape another one.
 _RESHAPING = frozenset(("flatten()", "reshape(-1)", "view(-1)", "unsqueeze(0)", "unsqueeze(-1)"))
-# These have no result where there is no element.
-_EXTREME = frozenset(("max", "min", "amax", "amin"))
+# These have no result where there is no element, or not the dimension that they work along.
+_EXTREME = frozenset(
+    (*("max", "min", "amax", "amin"), *("softmax", "log_softmax", "cumsum", "normalize"))
+)
 _SIZED = frozenset(("zeros", "ones", "full", "new_zeros", "new_ones", "new_full"))
 # These raise for a number that the dtype cannot hold.
 _LIMITED = frozenset(("clamp", "clip", "clamp_min", "clamp_max", "masked_fill", "full_like"))
@@ -115,10 +117,15 @@ _PLAIN = (ast.Add, ast.Sub, ast.Mult, ast.BitAnd, ast.BitOr)
 
 def _never_raises(site: Site, node: ast.BinOp) -> bool:
     """Whether an operator raises for no value: numbers, and whole numbers in tensors, are not
-    divided by zero.
+    divided by zero, or raised to a negative power.
     """
-    if isinstance(node.op, _PLAIN) or literal_number(node.right):
-        return not isinstance(node.op, ast.MatMult)
+    number = literal_number(node.right)
+    if isinstance(node.op, _PLAIN):
+        return True
+    if isinstance(node.op, ast.Pow) and isinstance(number, int) and number < 0:
+        return site.ask.known(node.left).dtype == "float"
+    if number:
+        return isinstance(node.op, (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow))
     tensor = site.ask.is_tensor(node) or method_name(node.right) in _REDUCING
     return tensor and isinstance(node.op, (ast.Div, ast.Pow))
 
@@ -142,8 +149,8 @@ def alike(one: str | None, other: str | None) -> bool:
 
 def may_not_fit(site: Site, node: ast.expr) -> bool:
     """Whether an expression of a known shape has parts of shapes that nobody proves to fit, or asks
-    for an extreme element, which an empty tensor has not, or is given a number that is not written
-    out, which a dtype may not hold.
+    for what an empty tensor, or one of fewer dimensions, has not, or is given a number that is not
+    written out, which a dtype may not hold.
     """
     inner = [each for each in ast.walk(node) if isinstance(each, ast.expr)]
     return any(

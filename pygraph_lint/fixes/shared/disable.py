@@ -165,8 +165,12 @@ def _qualified(site: Site, function: ast.FunctionDef) -> str:
 
 
 _INSPECTING = frozenset(
-    ("inspect", "stacklevel", "_getframe", "currentframe", "f_back", "__wrapped__")
-) | frozenset(("__code__", "__defaults__", "__kwdefaults__", "__globals__", "traceback"))
+    (
+        *("inspect", "stacklevel", "_getframe", "currentframe", "f_back", "__wrapped__"),
+        *("__code__", "__defaults__", "__kwdefaults__", "__globals__", "traceback"),
+        "save_hyperparameters",  # of Lightning: looks at the frames of constructors
+    )
+)
 
 
 _COMPILING = re.compile(r"is_(torch)?(dynamo)?_?(compiling|exporting)")

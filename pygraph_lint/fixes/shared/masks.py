@@ -69,7 +69,7 @@ def expect_selectable(site: Site, node: ast.expr, mask: ast.expr, tensor: ast.ex
     """
     if _is_on_host(site, mask) and not _is_on_host(site, tensor):
         raise Declined("the mask is on the host, where the tensor may not be")
-    if _asks_for_nan(site, mask) and not _is_linear(node, mask):
+    if _leaves_nan_out(site, mask) and not _is_linear(node, mask):
         raise Declined("the mask leaves nan or inf out, which would get into gradients")
 
 
@@ -85,18 +85,19 @@ def _is_on_host(site: Site, node: ast.expr, depth: int = 4) -> bool:
     return (known.device is Device.HOST and known.rank != 0) or any(inner)
 
 
-def _asks_for_nan(site: Site, node: ast.AST, depth: int = 3) -> bool:
-    """Whether an expression, or what its names hold, asks for nan or inf."""
-    for each in ast.walk(node):
-        name = each.id if isinstance(each, ast.Name) else getattr(each, "attr", "")
-        if name in ("isnan", "isfinite", "isinf", "isneginf", "isposinf"):
-            return True
-        if isinstance(each, ast.Compare) and ast.dump(each.left) == ast.dump(each.comparators[0]):
-            return True
-        value = site.ask.only_value(each) if depth and isinstance(each, ast.Name) else None
-        if value is not None and _asks_for_nan(site, value, depth - 1):
-            return True
-    return False
+def _leaves_nan_out(site: Site, node: ast.AST, inverted: bool = False, depth: int = 9) -> bool:
+    """Whether a mask asks for what is neither nan nor inf: ``isfinite(x)``, ``~isnan(x)``."""
+    if isinstance(node, ast.Name):
+        value = site.ask.only_value(node) if depth else None
+        return value is not None and _leaves_nan_out(site, value, inverted, depth - 1)
+    if isinstance(node, ast.Compare) and ast.dump(node.left) == ast.dump(node.comparators[0]):
+        return isinstance(node.ops[0], ast.NotEq) == inverted
+    name = method_name(node)
+    if name in ("isnan", "isinf", "isfinite"):
+        return (name != "isfinite") == inverted
+    inverted ^= name == "logical_not" or isinstance(node, ast.UnaryOp)
+    parts = ast.iter_child_nodes(node)
+    return any(_leaves_nan_out(site, each, inverted, depth) for each in parts)
 
 
 def _is_linear(node: ast.expr, mask: ast.expr) -> bool:

@@ -15,7 +15,7 @@ import libcst as cst
 
 from pygraph_lint.analysis.syntax.nodes import compared, method_name, receiver
 from pygraph_lint.fixes.engine.build import joined, operand
-from pygraph_lint.fixes.engine.site import Rewrite, Site
+from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.conditions import PLAIN, operands
 
 
@@ -31,12 +31,14 @@ class TensorAssert(Rewrite):
         node = site.tree
         assert isinstance(node, ast.Assert)
         parts = operands(node.test)
+        constant = node.msg is None or isinstance(node.msg, ast.Constant)
+        if site.finding.code == "PG301" and (len(parts) < 2 or not constant):
+            raise Declined
         for part in parts:
             truth = _is_truth(site, part)
             site.require("truth", truth, "an operand is not certainly a tensor")
         read = any(_item(inner) is not None for inner in ast.walk(node.test))
         site.require("done", read or len(parts) > 1, "torch.compile needs none here")
-        constant = node.msg is None or isinstance(node.msg, ast.Constant)
         site.require("message", constant, "the message is computed: the graph breaks all the same")
         site.safe_only_if(
             "compiled", False, "in compiled code the failure is a RuntimeError of the device"

@@ -24,13 +24,14 @@ from pygraph_lint.fixes.engine.build import (
     Line,
     assign,
     call,
+    code,
     conjunction,
     expression,
     grouped,
     operand,
 )
 from pygraph_lint.fixes.engine.imports import use_torch
-from pygraph_lint.fixes.engine.names import changes_in_place
+from pygraph_lint.fixes.engine.names import all_nodes, changes_in_place
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.branch_arms import NEUTRAL, Step, steps
 from pygraph_lint.fixes.shared.computable import (
@@ -125,11 +126,11 @@ def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
             other = value.comparisons[0].with_changes(comparator=right)
             value = value.with_changes(left=left, comparisons=[other])
     elif known.dtype != "bool" and method_name(node) not in _QUESTIONS:
-        value = expression("{value} != 0", value=grouped(value))
+        value = expression("{value} != 0", value=operand(value))
     site.require("tensor", tensor, "the condition is not certainly a tensor")
     # Of one element, or asking for its truth raises: without its dimensions the result has none.
     single = single or shape_of(site, node) == SINGLE
-    return value if single else expression("{value}.reshape(())", value=grouped(value))
+    return value if single else expression("{value}.reshape(())", value=operand(value))
 
 
 def _is_pure(site: Site, node: ast.expr) -> bool:
@@ -257,7 +258,13 @@ def _selected(
         asked = call(f"{torch}.logical_not", condition) if step.negated else condition
         return old.with_changes(body=[cst.Expr(call(f"{step.name}.masked_fill_", asked, rest))])
     arms = (rest, value) if step.negated else (value, rest)
-    return old.with_deep_changes(old.body[0], value=call(f"{torch}.where", condition, *arms))
+    chosen = call(f"{torch}.where", condition, *arms)
+    changed = old.body[0]
+    if isinstance(changed, cst.AugAssign) and not _before(site, node, step).must_be(Type.TENSOR):
+        sign = code(changed.operator).strip().removesuffix("=")  # numbers are not changed in place
+        new = expression(f"{step.name} {sign} {{chosen}}", chosen=chosen)
+        return old.with_changes(body=assign(step.name, new).body)
+    return old.with_deep_changes(changed, value=chosen)
 
 
 def _held_by(site: Site, test: ast.expr) -> str | None:
@@ -294,10 +301,22 @@ def _expect_update(site: Site, node: ast.If, step: Step) -> None:
     kinds = _before(site, node, step), site.ask.known(step.value)
     known = all(each.must_be(Type.TENSOR | Type.NUMBER) for each in kinds)
     site.require("updated", known, f"{step.name} is not certainly a tensor or a number")
+    if not kinds[0].must_be(Type.TENSOR):
+        _expect_no_updates(site, node, step.name)
     site.safe_only_if("number", kinds[0].must_be(Type.TENSOR), _NUMBER)
     if not isinstance(step.statement, ast.Expr):
         _expect_fitting(site, step.value, shape_of(site, step.value))
     site.safe_only_if("in-place", False, f"`{step.name}` is changed in any case")
+
+
+def _expect_no_updates(site: Site, node: ast.If, name: str) -> None:
+    """Nothing else changes what was a number by ``+=``: a tensor is changed in place, for all that
+    hold it, and its dtype stays.
+    """
+    inside = set(ast.walk(node))
+    nodes = [each for each in all_nodes(site.function or node) if isinstance(each, ast.AugAssign)]
+    others = [it for it in nodes if it not in inside and ast.unparse(it.target) == name]
+    site.require("updated", not others, f"{name} may be a number, which is changed elsewhere, too")
 
 
 def _before(site: Site, node: ast.If, step: Step) -> Known:
@@ -324,6 +343,8 @@ def _expect_selectable(site: Site, node: ast.If, step: Step, again: bool) -> Non
         shape = shape_of(site, other)
         _expect_fitting(site, other, shape)
     _expect_tensors(site, before, given)
+    if any(it.may_be(Type.NUMBER) and it.types != Type.ANYTHING for it in (before, given)):
+        _expect_no_updates(site, node, name)
     changes = isinstance(step.statement, ast.AugAssign)
     related = changes or _are_related(site, value, shape, name * (other is None))
     site.require("updates", related, _UNRELATED)

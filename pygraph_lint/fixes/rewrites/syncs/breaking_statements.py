@@ -12,6 +12,7 @@ Always unsafe: an export does not see into the function.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from itertools import chain, pairwise
 
@@ -121,8 +122,7 @@ def _can_move(site: Site, statement: ast.stmt, breaking: set[ast.AST]) -> bool:
         isinstance(statement, (ast.Assign, ast.Expr, ast.If, ast.Return))
         and (not isinstance(statement, ast.If) or _only_sets(statement))
         and site.source.alone(statement)
-        and '"""' not in text
-        and "'''" not in text
+        and not re.search(r"\"{3}|'{3}|\\\r?$", text, re.MULTILINE)  # strings of several lines
         and not _is_tied(nodes)
         and not any(_has_more(each) for each in nodes)
         and all(is_light(site, each) for each in calls)
