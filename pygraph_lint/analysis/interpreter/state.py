@@ -140,6 +140,7 @@ class State:
         self.whole: ast.expr | None = None  # the test of the if statement that is being evaluated
         self.settled: set[ast.Compare] = set()  # of draws, where a probability is not zero
         self.unchanged: frozenset[str] = frozenset()  # parameters that are never bound again
+        self.has_entries = False  # in ``env``
         self.passed: Environment = {}  # what the parameters hold at the start
         self.body = Body(())
 
@@ -252,7 +253,7 @@ class State:
     def _argument(self, value: Value, node: ast.expr | None) -> Value | None:
         """What is kept of an argument; of one that is an option here, which one it is."""
         kept = as_argument(value)
-        if kept is not None and (kept.needs or kept.const is not None or kept.kinds == v.TENSOR):
+        if kept is not None and (kept.needs or kept.const is not None):
             return kept
         if isinstance(node, ast.Name) and node.id in self.unchanged:
             option = Need("param", self.function.name, node.id)
@@ -334,6 +335,14 @@ class State:
         if not isinstance(node, ast.Attribute):
             return None
         return f"self.{node.attr}" if self.is_self(node.value) else None
+
+    def entry(self, node: ast.Subscript) -> str:
+        """The key of ``env`` for what is stored by a name in a dictionary of which nothing else is
+        known: ``batch["x"]``; empty for other elements.
+        """
+        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        holder = node.value.id if isinstance(node.value, ast.Name) else ""
+        return f"{holder}[{key!r}]" if holder in self.env and isinstance(key, str) else ""
 
     def made_with(self, value: Value) -> str:
         """The constructor's parameter that an attribute holds as passed; empty for others."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interprocedural.call_graph import targets
-from pygraph_lint.analysis.program.argument_values import passed
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
 from pygraph_lint.analysis.program.program import Program
 
@@ -47,9 +46,7 @@ class ForwardedParameters:
         return maker is not None and any(self.is_tensor(maker, each) for each in function.made_with)
 
     def is_tensor(self, function: FunctionFacts, parameter: str) -> bool:
-        """Whether a parameter is a tensor, by its function or by one that it is passed on to; of a
-        constructor also by who makes an object.
-        """
+        """Whether a parameter is a tensor, by its function or by one that it is passed on to."""
         if parameter in function.tensors or parameter in function.arrays:
             return True
         if parameter not in function.unexplained:
@@ -59,20 +56,8 @@ class ForwardedParameters:
             self._known[key] = False  # as long as it only goes round in a circle
             self._known[key] = any(
                 self.is_tensor(target, name) for target, name in self._takers(function, parameter)
-            ) or any(map(self._is_given, self._makers_give(function, parameter)))
+            )
         return self._known[key]
-
-    def _makers_give(self, function: FunctionFacts, parameter: str) -> Iterator[Value | None]:
-        """What is passed for a parameter of a constructor where an object is made."""
-        for call in self._program.constructions.get(function.name, ()):
-            yield passed(function, parameter, call)
-
-    def _is_given(self, value: Value | None) -> bool:
-        need = value.needs[0] if value is not None and value.needs else None
-        if value is None or need is None:
-            return value is not None and value.must_be_tensor
-        holder = self._program.functions.get(need.owner) if need.kind == "param" else None
-        return holder is not None and self.is_tensor(holder, need.name)
 
     def _takers(
         self, function: FunctionFacts, parameter: str

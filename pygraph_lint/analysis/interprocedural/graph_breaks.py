@@ -77,11 +77,8 @@ class GraphBreaks:
     def _in_method(self, cls: str, method: str) -> bool:
         named = self._program.symbol(cls)
         owners = self._program.members(named) if named in self._program.groups else [named]
-        places = [
-            (self._program.method(each, method), each)
-            for each in owners
-            if each in self._program.classes
-        ]
+        owners = [each for each in owners if each in self._program.classes]
+        places = [(self._program.method(each, method), each) for each in owners if each]
         return any(self._in_any((found, owner)) for found, owner in places if found is not None)
 
     def _in_any(self, start: _Place) -> bool:

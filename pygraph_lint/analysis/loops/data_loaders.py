@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TypeGuard
 
 from pygraph_lint.analysis.domain.events import Event
 from pygraph_lint.analysis.program.module import Module
@@ -31,22 +30,14 @@ def is_read_once(loader: ast.expr, scope: ast.AST) -> bool:
     """Whether all that a function does with a loader is to take its first batch, outside of loops:
     ``next(iter(loader))``.
     """
-    if not isinstance(loader, ast.Name):
-        return False
-    nodes = list(walk(scope))
+    nodes = list(walk(scope)) if isinstance(loader, ast.Name) else []
     loops = (node for node in nodes if isinstance(node, (ast.For, ast.While, ast.comprehension)))
     in_loops = {inside for loop in loops for inside in walk(loop)}
-    first = [node.args[0] for node in nodes if _is_first(node) and node not in in_loops]
-    taken = [iterator.args[0] for iterator in first if isinstance(iterator, ast.Call)]
-    read = [node for node in nodes if isinstance(node, ast.Name) and node.id == loader.id]
-    loads = [node for node in read if isinstance(node.ctx, ast.Load)]
-    return bool(loads) and all(node in taken for node in loads)
-
-
-def _is_first(node: ast.AST) -> TypeGuard[ast.Call]:
-    called = [node, *node.args[:1]] if isinstance(node, ast.Call) else []
-    names = [dotted(each.func) for each in called if isinstance(each, ast.Call) and each.args]
-    return names == ["next", "iter"]
+    once = f"next(iter({ast.unparse(loader)}))"
+    calls = (node for node in nodes if isinstance(node, ast.Call) and node not in in_loops)
+    taken = [call for call in calls if dotted(call.func) == "next" and ast.unparse(call) == once]
+    names = [node for node in nodes if isinstance(node, ast.Name) and node.id == dotted(loader)]
+    return 0 < len(taken) == len([node for node in names if isinstance(node.ctx, ast.Load)])
 
 
 def loaders_for_training(file: Module) -> Iterator[Event]:

@@ -30,12 +30,10 @@ def holding(table: ast.expr, found: tuple[str, ...]) -> Value:
 
 def added(node: ast.stmt) -> tuple[str, ast.expr] | None:
     """The table, and what is put into it, of ``TABLE[key] = function``."""
-    target = node.targets[0] if isinstance(node, ast.Assign) else None
-    if not isinstance(node, ast.Assign) or not isinstance(target, ast.Subscript):
-        return None
-    if not isinstance(target.value, ast.Name):
-        return None
-    return target.value.id, ast.Dict([target.slice], [node.value])
+    match node:
+        case ast.Assign([ast.Subscript(ast.Name(name), key)], value):
+            return name, ast.Dict([key], [value])
+    return None
 
 
 def is_registered(node: ast.ClassDef) -> bool:

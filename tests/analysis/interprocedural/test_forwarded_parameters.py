@@ -68,23 +68,3 @@ def test_may_be_something_else(use: str) -> None:
 
 def test_what_callers_pass_comes_first() -> None:
     assert branches("return used(p, q)\n    def ask(x): return front(3, x.abs())") == 0
-
-
-@pytest.mark.parametrize(
-    ("making", "expected"),
-    [
-        ("def make(x: torch.Tensor):\n    return Held(x)", ["sync.number"]),
-        ("def make(x):\n    return Held(x.relu())", ["sync.number"]),
-        ("def make(x):\n    return Held(x) if torch.is_tensor(x) else x", ["sync.number"]),
-        ("def make(x):\n    return Held(x)", []),
-        ("def make(x: int):\n    return Held(x)", []),
-        ("def make():\n    return Held([1.0, 2.0])", []),
-    ],
-)
-def test_what_an_object_is_made_with(making: str, expected: list[str]) -> None:
-    source = (
-        "import torch\nclass Held:\n    def __init__(self, given):\n        self.given = given\n"
-    )
-    source += "    def largest(self):\n        return float(self.given.max())\n" + making
-    linked, facts = project(RegionOptions(every=True), m=source)
-    assert [event.kind for event in confirmed(linked, facts["m"])] == expected
