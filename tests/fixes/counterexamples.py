@@ -269,7 +269,7 @@ CASES = [
         lambda: (-torch.ones(3),),
     ),
     Case(
-        "tensor_branch",
+        "condition_tensors",
         "pure",
         "PG301",
         lines(
@@ -282,7 +282,7 @@ CASES = [
         lambda: (-torch.ones(3),),
     ),
     Case(
-        "tensor_branch",
+        "condition_tensors",
         "tensor",
         "PG301",
         lines("y = len(x)", "if «y > 0»:", "    x = x * 2.0", "return x"),
@@ -363,7 +363,7 @@ CASES = [
         lines(f"if {_TEST}:", "    print('large')", "    x = x * 2", "return x"),
     ),
     Case(  # the nearest number of 32 bits is larger
-        "tensor_branch",
+        "condition_tensors",
         "compared",
         "PG201",
         lines("if «x.sum().item()» > 0.1:", "    x = x * 2", "return x"),
