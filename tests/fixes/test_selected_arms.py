@@ -264,11 +264,14 @@ def test_a_number_that_is_changed_elsewhere_stays_one(more: str) -> None:
 
 
 def test_arms_that_may_raise_by_dtype_stay_and_by_dimension_are_said() -> None:
-    text = "import torch\n\ndef forward(x: torch.Tensor):\n    if «x.sum() > 0»:\n        x = {}\n"
+    head = "import torch\n\ndef forward(x: torch.Tensor, y: torch.Tensor):\n"
+    text = head + "    if «x.sum() > 0»:\n        x = {}\n"
     for value, expected in (
         ("x << 1", "declined"),
         ("x ** -1", "declined"),
         ("x ** 2", "unsafe"),
+        ("x.to('cuda')", "declined"),
+        ("x + y.to(x.device)", "can always be computed"),
         ("torch.softmax(x, 1)", "can always be computed"),
     ):
         fix, _ = offer(f"{text.format(value)}    return x\n", "PG301")
