@@ -278,3 +278,25 @@ def test_arms_that_may_raise_by_dtype_stay_and_by_dimension_are_said() -> None:
         assert fix is not None
         assert (fix.applicability == "declined") == (expected == "declined"), value
         assert ("can always be computed" in fix.reason) == (expected == "can always be computed")
+
+
+@pytest.mark.parametrize(
+    ("test", "kind", "told"),
+    [
+        ("«bad.any()» and x[1] > 2", "unsafe", True),
+        ("«bad.any()» and given['half']", "unsafe", True),
+        ("given['half'] and «bad.any()»", "unsafe", False),
+        ("«bad.any()» and self.training", "unsafe", False),
+        ("«bad.any()» and given.pop('half')", "declined", False),
+    ],
+)
+@pytest.mark.parametrize("arm", ["x = x * 2", "x[bad] = 0"])
+def test_what_a_condition_asks_last_is_asked_in_any_case(
+    test: str, kind: str, told: bool, arm: str
+) -> None:
+    head = "import torch\n\ndef forward(self, x: torch.Tensor, given: dict):\n    bad = x > 1\n"
+    fix, _ = offer(f"{head}    if {test}:\n        {arm}\n    return x\n", "PG301")
+    declined = fix is None or fix.rewrite not in ("tensor_branch", "mask_guard")
+    assert (kind if declined else fix.applicability) == kind
+    if not declined and "x[1]" not in test:
+        assert ("in any case, and may raise" in fix.reason) == told

@@ -45,7 +45,9 @@ from pygraph_lint.fixes.shared.computable import (
     shape_of,
 )
 from pygraph_lint.fixes.shared.conditions import (
+    ASKED_ANYWAY,
     PLAIN,
+    asked_anyway,
     asked_of,
     is_within,
     operands,
@@ -83,6 +85,8 @@ class TensorBranch(Rewrite):
         statics = [part for part in operands(node.test) if part not in tensors]
         condition = truth(site, ast.BoolOp(ast.And(), tensors))
         site.safe_only_if("both-arms", False, BOTH_ARMS)
+        anyway = bool(tensors) and asked_anyway(site, node.test, tensors[0])
+        site.safe_only_if("fits", not anyway, ASKED_ANYWAY)
         if isinstance(node, ast.IfExp):
             _selects(site, node, condition, statics)
         elif isinstance(node.body[-1], ast.Return):
