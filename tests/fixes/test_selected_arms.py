@@ -300,3 +300,20 @@ def test_what_a_condition_asks_last_is_asked_in_any_case(
     assert (kind if declined else fix.applicability) == kind
     if not declined and "x[1]" not in test:
         assert ("in any case, and may raise" in fix.reason) == told
+
+
+def test_a_check_that_asks_for_more_behind_a_tensor_stays_one() -> None:
+    text = "import torch\n\ndef forward(x: torch.Tensor, given: dict):\n    if «(x < 0).any()»{}:\n"
+    text += "        raise ValueError('low')\n    return x\n"
+    for more, asks in ((" and given['strict']", True), (" and given.pop('a')", True), ("", False)):
+        _, after = offer(text.format(more), "PG303")
+        assert ("_assert_async" in after) != asks
+
+
+def test_a_mask_is_not_kept_where_asking_for_it_has_an_effect() -> None:
+    text = "import torch\n\ndef forward(mask: torch.Tensor, left: list):\n    if {}:\n"
+    text += "        mask = None\n    return mask\n"
+    for more, kind in (("left.pop()", "declined"), ("left", "unsafe")):
+        fix, _ = offer(text.format(f"{more} and «mask.all()»"), "PG301")
+        found = fix is not None and fix.rewrite == "mask_unless_full" and fix.applicability
+        assert (found or "declined") == kind
