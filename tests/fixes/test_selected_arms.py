@@ -317,3 +317,10 @@ def test_a_mask_is_not_kept_where_asking_for_it_has_an_effect() -> None:
         fix, _ = offer(text.format(f"{more} and «mask.all()»"), "PG301")
         found = fix is not None and fix.rewrite == "mask_unless_full" and fix.applicability
         assert (found or "declined") == kind
+
+
+def test_a_sum_of_tensors_is_added_to_as_before() -> None:
+    text = COUNTS.replace("hits += 1", "hits += row.sum()").replace("MORE", "hits += row[0]")
+    fix, after = offer(text, "PG301")
+    assert fix is not None and fix.applicability == "unsafe", fix
+    assert "        hits += torch.where(row.sum() > 0, row.sum(), 0)\n" in after

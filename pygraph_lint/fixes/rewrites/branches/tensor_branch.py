@@ -264,7 +264,9 @@ def _selected(
     arms = (rest, value) if step.negated else (value, rest)
     chosen = call(f"{torch}.where", condition, *arms)
     changed = old.body[0]
-    if isinstance(changed, cst.AugAssign) and not _before(site, node, step).must_be(Type.TENSOR):
+    kinds = _before(site, node, step), site.ask.known(step.value)
+    numbers = not any(each.must_be(Type.TENSOR) for each in kinds)
+    if isinstance(changed, cst.AugAssign) and numbers:
         sign = code(changed.operator).strip().removesuffix("=")  # numbers are not changed in place
         new = expression(f"{step.name} {sign} {{chosen}}", chosen=chosen)
         return old.with_changes(body=assign(step.name, new).body)
@@ -305,7 +307,7 @@ def _expect_update(site: Site, node: ast.If, step: Step) -> None:
     kinds = _before(site, node, step), site.ask.known(step.value)
     known = all(each.must_be(Type.TENSOR | Type.NUMBER) for each in kinds)
     site.require("updated", known, f"{step.name} is not certainly a tensor or a number")
-    if not kinds[0].must_be(Type.TENSOR):
+    if not any(each.must_be(Type.TENSOR) for each in kinds):
         _expect_no_updates(site, node, step.name)
     site.safe_only_if("number", kinds[0].must_be(Type.TENSOR), _NUMBER)
     if not isinstance(step.statement, ast.Expr):
@@ -314,8 +316,8 @@ def _expect_update(site: Site, node: ast.If, step: Step) -> None:
 
 
 def _expect_no_updates(site: Site, node: ast.If, name: str) -> None:
-    """Nothing else changes what was a number by ``+=``: a tensor is changed in place, for all that
-    hold it, and its dtype stays.
+    """Nothing else changes by ``+=`` what was a number, and became a tensor of numbers: that is
+    changed in place, for all that hold it, and its dtype stays.
     """
     inside = set(ast.walk(node))
     nodes = [each for each in all_nodes(site.function or node) if isinstance(each, ast.AugAssign)]
@@ -347,8 +349,6 @@ def _expect_selectable(site: Site, node: ast.If, step: Step, again: bool) -> Non
         shape = shape_of(site, other)
         _expect_fitting(site, other, shape)
     _expect_tensors(site, before, given)
-    if any(it.may_be(Type.NUMBER) and it.types != Type.ANYTHING for it in (before, given)):
-        _expect_no_updates(site, node, name)
     changes = isinstance(step.statement, ast.AugAssign)
     related = changes or _are_related(site, value, shape, name * (other is None))
     site.require("updates", related, _UNRELATED)
