@@ -273,7 +273,7 @@ CASES = [
         "pure",
         "PG301",
         lines(
-            "if «x.sum() > 0 and x.add_(1).sum() > 0»:",
+            "if «x.sum() < 9 or x.add_(1).sum() > 0»:",
             "    y = x * 2",
             "else:",
             "    y = x * 3",

@@ -264,14 +264,63 @@ def test_a_number_that_is_changed_elsewhere_stays_one(more: str) -> None:
 
 
 def test_arms_that_may_raise_by_dtype_stay_and_by_dimension_are_said() -> None:
-    text = "import torch\n\ndef forward(x: torch.Tensor):\n    if «x.sum() > 0»:\n        x = {}\n"
+    head = "import torch\n\ndef forward(x: torch.Tensor, y: torch.Tensor):\n"
+    text = head + "    if «x.sum() > 0»:\n        x = {}\n"
     for value, expected in (
         ("x << 1", "declined"),
         ("x ** -1", "declined"),
         ("x ** 2", "unsafe"),
+        ("x.to('cuda')", "declined"),
+        ("x + y.to(x.device)", "can always be computed"),
         ("torch.softmax(x, 1)", "can always be computed"),
     ):
         fix, _ = offer(f"{text.format(value)}    return x\n", "PG301")
         assert fix is not None
         assert (fix.applicability == "declined") == (expected == "declined"), value
         assert ("can always be computed" in fix.reason) == (expected == "can always be computed")
+
+
+@pytest.mark.parametrize(
+    ("test", "kind", "told"),
+    [
+        ("«bad.any()» and x[1] > 2", "unsafe", True),
+        ("«bad.any()» and given['half']", "unsafe", True),
+        ("given['half'] and «bad.any()»", "unsafe", False),
+        ("«bad.any()» and self.training", "unsafe", False),
+        ("«bad.any()» and given.pop('half')", "declined", False),
+    ],
+)
+@pytest.mark.parametrize("arm", ["x = x * 2", "x[bad] = 0"])
+def test_what_a_condition_asks_last_is_asked_in_any_case(
+    test: str, kind: str, told: bool, arm: str
+) -> None:
+    head = "import torch\n\ndef forward(self, x: torch.Tensor, given: dict):\n    bad = x > 1\n"
+    fix, _ = offer(f"{head}    if {test}:\n        {arm}\n    return x\n", "PG301")
+    declined = fix is None or fix.rewrite not in ("tensor_branch", "mask_guard")
+    assert (kind if declined else fix.applicability) == kind
+    if not declined and "x[1]" not in test:
+        assert ("in any case, and may raise" in fix.reason) == told
+
+
+def test_a_check_that_asks_for_more_behind_a_tensor_stays_one() -> None:
+    text = "import torch\n\ndef forward(x: torch.Tensor, given: dict):\n    if «(x < 0).any()»{}:\n"
+    text += "        raise ValueError('low')\n    return x\n"
+    for more, asks in ((" and given['strict']", True), (" and given.pop('a')", True), ("", False)):
+        _, after = offer(text.format(more), "PG303")
+        assert ("_assert_async" in after) != asks
+
+
+def test_a_mask_is_not_kept_where_asking_for_it_has_an_effect() -> None:
+    text = "import torch\n\ndef forward(mask: torch.Tensor, left: list):\n    if {}:\n"
+    text += "        mask = None\n    return mask\n"
+    for more, kind in (("left.pop()", "declined"), ("left", "unsafe")):
+        fix, _ = offer(text.format(f"{more} and «mask.all()»"), "PG301")
+        found = fix is not None and fix.rewrite == "mask_unless_full" and fix.applicability
+        assert (found or "declined") == kind
+
+
+def test_a_sum_of_tensors_is_added_to_as_before() -> None:
+    text = COUNTS.replace("hits += 1", "hits += row.sum()").replace("MORE", "hits += row[0]")
+    fix, after = offer(text, "PG301")
+    assert fix is not None and fix.applicability == "unsafe", fix
+    assert "        hits += torch.where(row.sum() > 0, row.sum(), 0)\n" in after

@@ -222,6 +222,10 @@ def _called(site: Site, node: ast.Call) -> str | None:
     else:
         return None
     first = node.args[0] if node.args else None
+    if last == "to" and not isinstance(site.ask.parent(node), ast.BinOp):
+        places = (*node.args, *(item.value for item in node.keywords))
+        if any(site.ask.known(each).must_be(Type.DEVICE) for each in places):
+            return None  # by itself, elsewhere than the other value
     if name in ("torch.tensor", "torch.as_tensor", "torch.scalar_tensor"):
         return SINGLE if first is not None and literal_number(first) is not None else None
     given = [item for item in node.keywords if not _is_kind(site, item.value)]

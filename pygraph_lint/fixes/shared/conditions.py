@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis.syntax.nodes import dotted, method_name
-from pygraph_lint.fixes.engine.site import Site
+from pygraph_lint.fixes.engine.site import Declined, Site
 
 _REDUCING = frozenset(("any", "all", "item", "sum", "max", "min", "mean"))
 PLAIN = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 _ASKING = frozenset(("isfinite", "isnan", "isinf"))
+ASKED_ANYWAY = "what the condition asks last is asked in any case, and may raise"
 _SYNCHRONOUS = frozenset(("item", "tolist", "cpu", "numpy"))
 
 
@@ -42,6 +43,27 @@ def tested_operands(site: Site, test: ast.expr) -> list[ast.expr]:
         if start <= place < end or _reads(part) or site.ask.is_tensor(part):
             found.append(part)
     return found
+
+
+def asked_anyway(site: Site, test: ast.expr, first: ast.expr) -> bool:
+    """Whether what a condition asks behind an operand may raise: without that operand in front it
+    is asked in any case. Raises Declined where asking has an effect.
+    """
+    parts = operands(test)
+    behind = parts[parts.index(first) + 1 :]
+    if not all(map(site.ask.is_pure, behind)):
+        raise Declined("what the condition asks last has an effect")
+    inner = [(each, site.ask.is_tensor(part)) for part in behind for each in ast.walk(part)]
+    return any(
+        isinstance(each, ast.Subscript)
+        or (isinstance(each, (ast.Call, ast.Attribute)) and not (tensor or _is_own(each)))
+        for each, tensor in inner
+    )
+
+
+def _is_own(node: ast.AST) -> bool:
+    """Whether a node is an attribute of ``self``."""
+    return ast.unparse(getattr(node, "value", node)) == "self"
 
 
 def _reads(node: ast.expr) -> bool:

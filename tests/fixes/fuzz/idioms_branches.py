@@ -145,6 +145,26 @@ def elements(made: Program) -> None:
     made.kept.append(name)
 
 
+@idiom("tensor_branch")
+def counts(made: Program) -> None:
+    """Arms that count, in a loop whose other statements hold the number, or change it."""
+    made.scripted = False
+    name, held = made.name(), made.name()
+    made.add(f"{name}, {held} = {made.pick('0', '0', '1.5')}, []")
+    made.add("for i in range(min(x.dim(), 1) and len(x)):")
+    asked = made.pick("x[i].sum() > 0", "(x[i] > 0).any()", "x[i].mean() < 1", "mask.any()")
+    changed = made.pick("+= 1", "+= 1", "-= 2", "*= 2", "+= x[i].sum()")
+    made.add(f"    if {asked}:", f"        {name} {changed}")
+    if made.chance(0.3):
+        made.add(f"    {name} {made.pick('+= 1', '/= 2', '+= 0.5', '*= 1')}")
+    made.add(f"    {held}.append({name})")
+    if made.chance(0.3):
+        made.add(f"{name} {made.pick('/= 2', '+= 0.5', '*= 2')}")
+    # What was a number is a tensor, as the reason says.
+    made.add(f"{held} = torch.tensor([float(each) for each in [{name}, *{held}]])")
+    made.kept.append(held)
+
+
 @idiom("host_random")
 def host_drop(made: Program) -> None:
     """A draw of the host that is compared."""

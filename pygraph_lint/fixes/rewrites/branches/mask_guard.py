@@ -19,7 +19,7 @@ from pygraph_lint.analysis.syntax.nodes import compared, dotted, is_zero, method
 from pygraph_lint.fixes.engine.build import Line, conjunction
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.computable import SINGLE, is_written_out, shape_of
-from pygraph_lint.fixes.shared.conditions import is_within, operands
+from pygraph_lint.fixes.shared.conditions import ASKED_ANYWAY, asked_anyway, is_within, operands
 from pygraph_lint.fixes.shared.factories import literal_number
 from pygraph_lint.fixes.shared.guards import not_compiling, says
 from pygraph_lint.fixes.shared.masks import index_of, is_elementwise, is_mask, masked_reads, reduced
@@ -57,6 +57,8 @@ class MaskGuard(Rewrite):
             "the write is made where the mask selects nothing, too: it has to fit there, and what "
             "it makes is another tensor",
         )
+        anyway = asked_anyway(site, node.test, asked[0])
+        site.safe_only_if("fits", not anyway, ASKED_ANYWAY)
         lines: list[Line] = [site.statement_node(each) for each in writes]
         if said:
             site.safe_only_if("said", False, "compiled code no longer says this")

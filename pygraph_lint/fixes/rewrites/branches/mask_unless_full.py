@@ -49,6 +49,8 @@ class MaskUnlessFull(Rewrite):
         asked = _asked(site, node.test, choice.kept)
         if not asked:
             raise Declined()
+        if not site.ask.is_pure(node.test):
+            raise Declined("the condition has an effect")
         same = choice.value is None or _is_of(site, choice.value, asked)
         site.require("same-mask", same, "what is kept is not the mask that is looked at")
         site.safe_only_if(

@@ -42,6 +42,8 @@ from pygraph_lint.fixes.shared.computable import (
 )
 from pygraph_lint.fixes.shared.condition_tensors import held_by, root_of, truth
 from pygraph_lint.fixes.shared.conditions import (
+    ASKED_ANYWAY,
+    asked_anyway,
     asked_of,
     is_within,
     operands,
@@ -79,6 +81,8 @@ class TensorBranch(Rewrite):
         statics = [part for part in operands(node.test) if part not in tensors]
         condition = truth(site, ast.BoolOp(ast.And(), tensors))
         site.safe_only_if("both-arms", False, BOTH_ARMS)
+        anyway = bool(tensors) and asked_anyway(site, node.test, tensors[0])
+        site.safe_only_if("fits", not anyway, ASKED_ANYWAY)
         if isinstance(node, ast.IfExp):
             _selects(site, node, condition, statics)
         elif isinstance(node.body[-1], ast.Return):
@@ -169,7 +173,9 @@ def _selected(
     arms = (rest, value) if step.negated else (value, rest)
     chosen = call(f"{torch}.where", condition, *arms)
     changed = old.body[0]
-    if isinstance(changed, cst.AugAssign) and not _before(site, node, step).must_be(Type.TENSOR):
+    kinds = _before(site, node, step), site.ask.known(step.value)
+    numbers = not any(each.must_be(Type.TENSOR) for each in kinds)
+    if isinstance(changed, cst.AugAssign) and numbers:
         sign = code(changed.operator).strip().removesuffix("=")  # numbers are not changed in place
         new = expression(f"{step.name} {sign} {{chosen}}", chosen=chosen)
         return old.with_changes(body=assign(step.name, new).body)
@@ -181,7 +187,7 @@ def _expect_update(site: Site, node: ast.If, step: Step) -> None:
     kinds = _before(site, node, step), site.ask.known(step.value)
     known = all(each.must_be(Type.TENSOR | Type.NUMBER) for each in kinds)
     site.require("updated", known, f"{step.name} is not certainly a tensor or a number")
-    if not kinds[0].must_be(Type.TENSOR):
+    if not any(each.must_be(Type.TENSOR) for each in kinds):
         _expect_no_updates(site, node, step.name)
     site.safe_only_if("number", kinds[0].must_be(Type.TENSOR), _NUMBER)
     if not isinstance(step.statement, ast.Expr):
@@ -190,8 +196,8 @@ def _expect_update(site: Site, node: ast.If, step: Step) -> None:
 
 
 def _expect_no_updates(site: Site, node: ast.If, name: str) -> None:
-    """Nothing else changes what was a number by ``+=``: a tensor is changed in place, for all that
-    hold it, and its dtype stays.
+    """Nothing else changes by ``+=`` what was a number, and became a tensor of numbers: that is
+    changed in place, for all that hold it, and its dtype stays.
     """
     inside = set(ast.walk(node))
     nodes = [each for each in all_nodes(site.function or node) if isinstance(each, ast.AugAssign)]
@@ -223,8 +229,6 @@ def _expect_selectable(site: Site, node: ast.If, step: Step, again: bool) -> Non
         shape = shape_of(site, other)
         _expect_fitting(site, other, shape)
     _expect_tensors(site, before, given)
-    if any(it.may_be(Type.NUMBER) and it.types != Type.ANYTHING for it in (before, given)):
-        _expect_no_updates(site, node, name)
     changes = isinstance(step.statement, ast.AugAssign)
     related = changes or _are_related(site, value, shape, name * (other is None))
     site.require("updates", related, _UNRELATED)

@@ -10,6 +10,7 @@ no tensor for certain, or has a message that is computed, is checked outside com
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
 
 import libcst as cst
 
@@ -18,6 +19,7 @@ from pygraph_lint.fixes.engine.build import bare, call, conjunction, expression,
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.conditions import (
+    asked_anyway,
     is_elif,
     is_truth,
     is_within,
@@ -50,7 +52,7 @@ class TensorRaise(Rewrite):
         steers = _may_be_caught(site, node.body[-1])
         site.require("uncaught", not steers, "the exception may be caught, and decide what is done")
         check, message = _check(site, node), _literal(site, node.body[0])
-        others = is_elif(site, node) or node.orelse
+        others = is_elif(site, node) or node.orelse or _asks_more(site, node.test)
         if check is None or message is None or others or site.finding.code != "PG303":
             site.message = "Check values only when not compiling"
             site.safe_only_if("compiled", False, "compiled code no longer makes this check")
@@ -71,6 +73,13 @@ class TensorRaise(Rewrite):
             site.put_statements([node], [cst.If(test=conjunction(statics), body=block)])
         else:
             site.put_statements([node], [statement])
+
+
+def _asks_more(site: Site, test: ast.expr) -> bool:
+    """Whether a condition asks behind a tensor for what may raise, or has an effect."""
+    with suppress(Declined):
+        return any(asked_anyway(site, test, each) for each in tested_operands(site, test)[:1])
+    return True
 
 
 def _only_raises(site: Site, node: ast.If) -> bool:

@@ -38,6 +38,10 @@ from pygraph_lint.fixes.shared.masks import (
 _CHOOSING = (
     *(ast.Lambda, ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp, ast.IfExp, ast.BoolOp),
 )
+_FOR_ALL = (
+    "it is computed for all elements: the sum rounds otherwise, and may overflow in half, and inf "
+    "and nan among those left out get into gradients"
+)
 
 
 class MaskedReduction(Rewrite):
@@ -58,12 +62,7 @@ class MaskedReduction(Rewrite):
         alone = reduced is read or is_elementwise(site, reduced, mask)
         site.require("elementwise", alone, "what is reduced is not computed element by element")
         expect_selectable(site, reduced, mask, value)
-        site.safe_only_if(
-            "rounding",
-            False,
-            "it is computed for all elements: the sum rounds otherwise, and may overflow in half, "
-            "and inf and nan among those left out get into gradients",
-        )
+        site.safe_only_if("rounding", False, _FOR_ALL)
         like = site.ask.shaped_like(mask)
         if like is not None and like == site.ask.shaped_like(value):
             site.put(call, _reduced(site, word, reduced, mask, site.expression_node(mask)))
