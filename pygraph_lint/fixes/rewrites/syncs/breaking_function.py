@@ -37,6 +37,7 @@ from pygraph_lint.fixes.shared.disable import (
     wrappers,
 )
 from pygraph_lint.fixes.shared.forwarding import few, in_body, only_called, passing_on, work
+from pygraph_lint.fixes.shared.reads import only_reads
 
 _CONSTRUCTOR = "__init__"
 
@@ -64,11 +65,13 @@ class BreakingFunction(Rewrite):
         site.require("returns", not yields, "a generator runs where it is used")
         places, given = breaking_places(site, function, self.codes), passed_to(site, function)
         site.require("lookup", not _by_parameter(site, site.path), "")
+        # Of what only reads, its callers decide by the object whether there is something to read.
+        reads = only_reads(site, function)
         found = [
             path
             for path in places
-            if not in_avoided_arm(path, places, given)
-            and not behind_return(path, places, given)
+            if not in_avoided_arm(path, places, given, by_callers=reads)
+            and (reads or not behind_return(path, places, given))
             and not _by_parameter(site, path)
         ]
         often = len(found) + sum(map(_is_condition, found))

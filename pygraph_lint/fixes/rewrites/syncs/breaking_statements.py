@@ -22,7 +22,7 @@ from pygraph_lint.fixes.engine.line_breaks import wrap
 from pygraph_lint.fixes.engine.names import all_nodes, loads, shared
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.breaking_places import Path, breaking_places, in_avoided_arm
-from pygraph_lint.fixes.shared.disable import leave_out
+from pygraph_lint.fixes.shared.disable import leave_out, stay_unseen
 from pygraph_lint.fixes.shared.forwarding import FEW, operations, top_of
 from pygraph_lint.fixes.shared.light_calls import is_light
 
@@ -67,7 +67,9 @@ class BreakingStatements(Rewrite):
         looks = any(getattr(each, "id", "") in _LOOKING for each in all_nodes(function))
         site.require("own", own and not tried and not looks, "others may read the names in between")
         leave_out(site, site.ask.nodes)
-        site.safe_only_if("always", False, "an error has one function more in its traceback")
+        one = len(moved) == 1 and any(turned)  # a function of its own already
+        site.safe_only_if("always", one, "an error has one function more in its traceback")
+        stay_unseen(site)
         names = sorted(dict.fromkeys(each.id for each in given), key=lambda each: each != "self")
         # In a loop, the next turn may read what this one made.
         ends = isinstance(moved[-1], ast.Return)
