@@ -1,4 +1,4 @@
-"""Functions that only read, and comprehensions, which `assume-closed` leaves out of compiled code."""
+"""Functions that only read, and comprehensions, are left out of compiled code."""
 
 from __future__ import annotations
 
