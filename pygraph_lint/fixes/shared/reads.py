@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis.control_flow.statement_graph import Function
-from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.queries.interface import Known, Type
 from pygraph_lint.analysis.syntax.nodes import dotted, last_part
 from pygraph_lint.fixes.engine.names import own_nodes
 from pygraph_lint.fixes.engine.site import Site
@@ -27,27 +27,32 @@ def only_reads(site: Site, function: Function) -> bool:
     return bool(values) and all(_is_read(site, each) for each in values)
 
 
-def _is_read(site: Site, node: ast.expr) -> bool:
-    """Whether an expression is such a number, or such indices."""
-    if isinstance(node, ast.Constant):
-        return True
-    if isinstance(node, (ast.Tuple, ast.List)):
-        return all(_is_read(site, each) for each in node.elts)
-    if isinstance(node, ast.IfExp):
-        return _is_read(site, node.body) and _is_read(site, node.orelse)
-    if isinstance(node, ast.BinOp):
-        return _is_read(site, node.left) and _is_read(site, node.right)
-    if isinstance(node, ast.Subscript):  # a part of what was read, or an element looked up by it
-        return _is_read(site, node.value) or _is_read(site, node.slice)
-    if isinstance(node, ast.Name):
-        values = site.ask.values(node)
-        if values is not None and all(_is_read(site, each) for each in values):
-            return True
-    if isinstance(node, ast.Call) and _gives_numbers(site, node):
-        return True
+def _is_read(site: Site, node: ast.expr, names: frozenset[str] = frozenset()) -> bool:
+    """Whether an expression is such a number, or such indices, where ``names`` hold some."""
     known = site.ask.known(node)
     number = known.must_be(Type.NUMBER | Type.NONE | Type.TEXT)
-    return number or (known.must_be(Type.TENSOR) and known.dtype == "int")
+    if isinstance(node, ast.Constant) or number or _is_whole(known):
+        return True
+    parts: list[ast.expr] = []
+    if isinstance(node, (ast.Tuple, ast.List)):
+        parts = node.elts
+    elif isinstance(node, ast.IfExp):
+        parts = [node.body, node.orelse]
+    elif isinstance(node, ast.BinOp):
+        parts = [node.left, node.right]
+    elif isinstance(node, ast.Subscript):  # a part of what was read, or an element looked up by it
+        return any(_is_read(site, each, names) for each in (node.value, node.slice))
+    elif isinstance(node, ast.Name):
+        if node.id in names:
+            return True
+        parts, names = site.ask.values(node) or [], names | {node.id}
+    if parts and all(_is_read(site, each, names) for each in parts):
+        return True
+    return isinstance(node, ast.Call) and _gives_numbers(site, node)
+
+
+def _is_whole(known: Known) -> bool:
+    return known.must_be(Type.TENSOR) and known.dtype == "int"
 
 
 def _gives_numbers(site: Site, call: ast.Call) -> bool:
