@@ -91,6 +91,46 @@ def test_another_loss_stays(line: str) -> None:
     assert after == marked(_module(line))[0]
 
 
+OTHERS = {
+    "a subclass": """
+
+class Focal(Model):
+    def __init__(self):
+        super().__init__()
+        self.criterion = None
+""",
+    "from outside": """
+
+def use(model, criterion):
+    model.criterion = criterion
+""",
+    "by its name": """
+
+def use(model, criterion):
+    setattr(model, "criterion", criterion)
+""",
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_loss_that_something_else_sets_stays(name: str) -> None:
+    text = _module("loss = self.criterion(«scores[keep]», labels[keep])") + OTHERS[name]
+    fix, after = offer(text, "PG402")
+    assert fix is None or fix.applicability == "declined"
+    assert after == marked(text)[0]
+
+
+def test_labels_of_eight_bits_hold_no_ignored_label() -> None:
+    before = _module(
+        "keep = labels != 255\nloss = F.cross_entropy(«scores[keep]», labels[keep].long())"
+    )
+    _, after = offer(before, "PG402")
+    old, new = (module_of(text).Model() for text in (marked(before)[0], after))
+    scores, _, *others = _arguments()
+    labels = torch.tensor([0, 255, 2, 1, 255, 2], dtype=torch.uint8)
+    assert_near(run(old, (scores, labels, *others)), run(new, (scores, labels, *others)))
+
+
 def test_a_loss_that_the_class_sets_twice_stays() -> None:
     text = _module("loss = self.criterion(«scores[keep]», labels[keep])")
     text += "\n    def use(self, criterion):\n        self.criterion = criterion\n"

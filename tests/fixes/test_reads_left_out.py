@@ -80,3 +80,27 @@ def forward(rows: torch.Tensor, other: torch.Tensor):
     assert "found = _read_found(rows)" in after
     fix, _ = offer(text, "PG201")
     assert fix is not None and fix.applicability == "unsafe"
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "def forward(x):\n    rows = [«row.sum().item()» for row in x]\n    return rows\n\n\n"
+        "import torch\n",
+        "import torch\n\n_Model__scale = 3\n\n\nclass Model:\n"
+        "    def forward(self, x: torch.Tensor):\n"
+        "        rows = [«row.sum().item()» * __scale for row in x]\n        return rows\n",
+    ),
+)
+def test_a_comprehension_stays_where_it_would_mean_something_else(text: str) -> None:
+    fix, after = offer(text, "PG201", closed=True)
+    assert fix is None or fix.rewrite != "breaking_statements" or fix.applicability == "declined"
+    assert "_read_rows" not in after
+
+
+def test_values_that_are_made_of_each_other_are_followed_once() -> None:
+    lines = ["index = «self.steps.nonzero()»[:, 0]", "a0 = self.steps[index]"]
+    lines += [f"a{n} = a{n - 1} + a{n - 1} * 2" for n in range(1, 40)]
+    body = "\n".join(f"        {line}" for line in [*lines, "return a39"])
+    fix, _ = offer(_sampler(body), "PG401")  # exponential otherwise
+    assert fix is not None

@@ -39,9 +39,6 @@ def assign(state: State, target: ast.expr, value: Value, source: ast.expr | None
 
 def _assign_name(state: State, target: ast.Name, value: Value, source: ast.expr | None) -> None:
     flat = value.items is None and value.item is None
-    if state.has_entries:  # those of the dictionary that had the name go
-        entry = f"{target.id}["
-        state.env = {key: held for key, held in state.env.items() if not key.startswith(entry)}
     state.env[target.id] = value if flat else v.shallow(value)
     state.origins.pop(target.id, None)
     if isinstance(source, ast.Call) and value.is_tensor:
@@ -177,13 +174,9 @@ def _by_unknown(state: State, index: ast.expr, base: Value) -> bool:
 def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
     """``base[index] = value``."""
     base = state.ev(target.value)
-    key = "" if base.kinds & (v.SEQUENCE | v.MAPPING) else state.entry(target)
     if by_mask(state, base, target):
         base = v.tensor("only a tensor can be indexed with a tensor", device=v.ON_DEVICE)
-    if key:
-        state.env[key] = v.shallow(value, 2)
-        state.has_entries = True
-    elif base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING) and base.kinds & v.UNKNOWN):
+    if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING) and base.kinds & v.UNKNOWN):
         _note_store_to_tensor(state, target, base, value)
     else:
         _store_entry(state, target, base, value)

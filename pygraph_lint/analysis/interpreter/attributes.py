@@ -134,8 +134,6 @@ def _self_attribute_never_stored(state: State, name: str, node: ast.Attribute) -
     """``self.name`` where no statement of the class stores it: a method, or of a base class."""
     if name in _OF_MODELS:
         return _OF_MODELS[name]
-    if name == "state" and state.module.is_optimizer(state.owner):
-        return v.MAPPING_VALUE
     if state.module.is_kept(state.owner, name):
         _note_kept(state, f"self.{name}", node)
     if state.module.is_property(state.owner, name):

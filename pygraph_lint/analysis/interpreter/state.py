@@ -140,7 +140,6 @@ class State:
         self.whole: ast.expr | None = None  # the test of the if statement that is being evaluated
         self.settled: set[ast.Compare] = set()  # of draws, where a probability is not zero
         self.unchanged: frozenset[str] = frozenset()  # parameters that are never bound again
-        self.has_entries = False  # in ``env``
         self.passed: Environment = {}  # what the parameters hold at the start
         self.body = Body(())
 
@@ -335,14 +334,6 @@ class State:
         if not isinstance(node, ast.Attribute):
             return None
         return f"self.{node.attr}" if self.is_self(node.value) else None
-
-    def entry(self, node: ast.Subscript) -> str:
-        """The key of ``env`` for what is stored by a name in a dictionary of which nothing else is
-        known: ``batch["x"]``; empty for other elements.
-        """
-        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
-        holder = node.value.id if isinstance(node.value, ast.Name) else ""
-        return f"{holder}[{key!r}]" if holder in self.env and isinstance(key, str) else ""
 
     def made_with(self, value: Value) -> str:
         """The constructor's parameter that an attribute holds as passed; empty for others."""

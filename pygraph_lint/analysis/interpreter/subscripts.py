@@ -17,9 +17,6 @@ from pygraph_lint.analysis.syntax.nodes import dotted, source_of, span_of
 
 def eval_subscript(state: State, node: ast.Subscript) -> Value:
     """``base[index]``."""
-    kept = state.env.get(state.entry(node)) if state.has_entries else None
-    if kept is not None:
-        return kept
     base = state.ev(node.value)
     if by_mask(state, base, node):
         why = "only a tensor can be indexed with a tensor"

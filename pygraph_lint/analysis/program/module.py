@@ -323,11 +323,6 @@ class Module:
         named = any(base.endswith("Module") for base in bases)
         return named or any("forward" in facts.methods for facts in lineage)
 
-    def is_optimizer(self, owner: str) -> bool:
-        """Whether a class is one of optimizers, as far as this file says."""
-        bases = (base for facts in self.lineage(owner) for base in facts.bases)
-        return any(base.endswith("Optimizer") for base in bases)
-
     @tracked
     def is_unset(self, name: str) -> bool:
         """Whether a function of this file other than a constructor sets an attribute of that name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -60,8 +59,7 @@ def _wrapped(source: Source, changes: list[Change]) -> list[Change]:
     for change in changes:
         row = source.location(change.start).row
         if source.location(change.end).row != row or "\n" in change.content:
-            alone = len(changes) == 1 and not change.whole
-            result.append((_rejoined(source, change) if alone else None) or change)
+            result.append(change)
         else:
             by_line.setdefault(row, []).append(change)
     for row, those in by_line.items():
@@ -75,21 +73,3 @@ def _wrapped(source: Source, changes: list[Change]) -> list[Change]:
         else:
             result.append(Change(start, start + len(old), source.newline.join(lines)))
     return sorted(result)
-
-
-def _rejoined(source: Source, change: Change) -> Change | None:
-    """A change of several lines, one of which it makes too long, with these lines joined and broken
-    again; None where they hold what cannot be joined, or still do not fit.
-    """
-    first, last = (source.location(place).row for place in (change.start, change.end))
-    start, end = source.line_start(first), source.line_start(last) + len(source.line(last))
-    old = source.text[start:end]
-    new = source.text[start : change.start] + change.content + source.text[change.end : end]
-    lengths = [max(map(len, each.split(source.newline))) for each in (old, new)]
-    if not lengths[0] <= source.width < lengths[1] or re.search(r"#|\\|\"{3}|'{3}", new):
-        return None
-    line = re.sub(r"([(\[{])\s*\n\s*", r"\1", new)
-    line = re.sub(r"\s*\n\s*", " ", re.sub(r"\s*\n\s*([)\]}])", r"\1", line))
-    lines = wrap(line, source.width, source.indent_unit)
-    fits = len(lines) > 1 and all(len(each) <= source.width for each in lines)
-    return Change(start, end, source.newline.join(lines)) if fits else None

@@ -111,11 +111,13 @@ def _in_parentheses(line: str, indent: str, width: int, unit: str) -> list[str]:
 
 
 def _takes_comma(line: str, pair: _Pair) -> bool:
-    """Whether formatters write a comma behind the last part: of several arguments of a call, not
-    of a subscript or a group.
+    """Whether a comma stands behind the last part: as formatters write it, of several arguments of
+    a call, and where one alone makes a tuple.
     """
     before = line[pair.open - 1] if pair.open else " "
     called = before.isalnum() or before in "_)]"
+    if pair.commas and not line[pair.commas[-1] + 1 : pair.close].strip() and len(pair.commas) == 1:
+        return True
     return line[pair.open] == "(" and called and bool(pair.commas)
 
 

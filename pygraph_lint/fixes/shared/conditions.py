@@ -55,10 +55,14 @@ def asked_anyway(site: Site, test: ast.expr, first: ast.expr) -> bool:
         raise Declined("what the condition asks last has an effect")
     inner = [(each, site.ask.is_tensor(part)) for part in behind for each in ast.walk(part)]
     return any(
-        isinstance(each, ast.Subscript)
+        isinstance(each, (ast.Subscript, ast.BinOp))
+        or (isinstance(each, ast.Compare) and not isinstance(each.ops[0], _ANY))
         or (isinstance(each, (ast.Call, ast.Attribute)) and not (tensor or _is_own(each)))
         for each, tensor in inner
     )
+
+
+_ANY = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)  # these compare anything
 
 
 def _is_own(node: ast.AST) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis.control_flow.statement_graph import Function
-from pygraph_lint.analysis.queries.interface import Known, Type
+from pygraph_lint.analysis.queries.interface import Type
 from pygraph_lint.analysis.syntax.nodes import dotted, last_part
 from pygraph_lint.fixes.engine.names import own_nodes
 from pygraph_lint.fixes.engine.site import Site
@@ -24,15 +24,19 @@ def only_reads(site: Site, function: Function) -> bool:
     kept = [node for node in nodes if isinstance(node, ast.Assign)]
     found += [node.value for node in kept if (dotted(node.targets[0]) or "").startswith("self.")]
     values = [each for each in found if each is not None]
-    return bool(values) and all(_is_read(site, each) for each in values)
+    known: dict[ast.expr, bool] = {}
+    return bool(values) and all(_is_read(site, each, known) for each in values)
 
 
-def _is_read(site: Site, node: ast.expr, names: frozenset[str] = frozenset()) -> bool:
-    """Whether an expression is such a number, or such indices, where ``names`` hold some."""
-    known = site.ask.known(node)
-    number = known.must_be(Type.NUMBER | Type.NONE | Type.TEXT)
-    if isinstance(node, ast.Constant) or number or _is_whole(known):
-        return True
+def _is_read(site: Site, node: ast.expr, known: dict[ast.expr, bool]) -> bool:
+    """Whether an expression is such a number, or such indices; ``known`` are those looked at."""
+    if node not in known:
+        known[node] = True  # as long as it only goes round in a circle
+        known[node] = _is_plain(site, node) or _is_made_of_reads(site, node, known)
+    return known[node]
+
+
+def _is_made_of_reads(site: Site, node: ast.expr, known: dict[ast.expr, bool]) -> bool:
     parts: list[ast.expr] = []
     if isinstance(node, (ast.Tuple, ast.List)):
         parts = node.elts
@@ -41,18 +45,19 @@ def _is_read(site: Site, node: ast.expr, names: frozenset[str] = frozenset()) ->
     elif isinstance(node, ast.BinOp):
         parts = [node.left, node.right]
     elif isinstance(node, ast.Subscript):  # a part of what was read, or an element looked up by it
-        return any(_is_read(site, each, names) for each in (node.value, node.slice))
+        return any(_is_read(site, each, known) for each in (node.value, node.slice))
     elif isinstance(node, ast.Name):
-        if node.id in names:
-            return True
-        parts, names = site.ask.values(node) or [], names | {node.id}
-    if parts and all(_is_read(site, each, names) for each in parts):
-        return True
-    return isinstance(node, ast.Call) and _gives_numbers(site, node)
+        parts = site.ask.values(node) or []
+    return bool(parts) and all(_is_read(site, each, known) for each in parts)
 
 
-def _is_whole(known: Known) -> bool:
-    return known.must_be(Type.TENSOR) and known.dtype == "int"
+def _is_plain(site: Site, node: ast.expr) -> bool:
+    """Whether an expression is one by itself."""
+    known = site.ask.known(node)
+    number = known.must_be(Type.NUMBER | Type.NONE | Type.TEXT)
+    whole = known.must_be(Type.TENSOR) and known.dtype == "int"
+    given = isinstance(node, ast.Call) and _gives_numbers(site, node)
+    return isinstance(node, ast.Constant) or number or whole or given
 
 
 def _gives_numbers(site: Site, call: ast.Call) -> bool:
@@ -62,8 +67,5 @@ def _gives_numbers(site: Site, call: ast.Call) -> bool:
         return last in _NUMBERS
     if name is None and last in _READ:
         return True
-    return last in _INDICES and (last != "where" or len(call.args) == 1) and _is_of_torch(name)
-
-
-def _is_of_torch(name: str | None) -> bool:
-    return name is None or name.startswith("torch.")
+    of_torch = name is None or name.startswith("torch.")
+    return of_torch and last in _INDICES and (last != "where" or len(call.args) == 1)

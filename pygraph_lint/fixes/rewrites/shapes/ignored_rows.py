@@ -1,7 +1,7 @@
 """Have a loss ignore the rows that a mask leaves out, without selecting the others.
 
     F.cross_entropy(logits[keep], labels[keep])
-    ->  F.cross_entropy(logits.flatten(0, -2), torch.where(keep, labels, -100).flatten())
+    ->  F.cross_entropy(logits.flatten(0, -2), torch.where(keep, labels.long(), -100).flatten())
 
 Always unsafe: the loss of every row is computed.
 """
@@ -53,21 +53,22 @@ class IgnoredRows(Rewrite):
             "every-row",
             False,
             "the loss of every row is computed: rounding and zero gradients may differ (also nan); "
-            "each row that the mask selects must have one label, the number of a class",
+            "each row that the mask selects must have one label, the number of a class, and the "
+            "loss must be the one that this class makes",
         )
         chosen = expression(
-            f"{use_torch(site)}.where({{mask}}, {{labels}}, {ignored})",
+            f"{use_torch(site)}.where({{mask}}, {{labels}}.long(), {ignored})",
             mask=bare(site.expression_node(mask)),
-            labels=bare(site.expression_node(labels.value)),
+            labels=operand(site.expression_node(labels.value)),
         )
         rows = operand(site.expression_node(scores.value))
         ranks = ((mask, 1), (labels.value, 1), (scores.value, 2))
         if any(site.ask.known(each).rank == rank for each, rank in ranks):
             site.put(scores, bare(rows))
-            site.put(labels, chosen)
+            site.put(loss.args[1], chosen)
         else:
             site.put(scores, expression("{x}.flatten(0, -2)", x=rows))
-            site.put(labels, expression("{x}.flatten()", x=chosen))
+            site.put(loss.args[1], expression("{x}.flatten()", x=chosen))
 
 
 def _loss(site: Site, read: ast.Subscript) -> tuple[ast.Call, ast.Subscript, ast.Subscript]:
@@ -124,16 +125,27 @@ def _maker(site: Site, func: ast.expr) -> ast.expr:
     if isinstance(func, ast.Name):
         found = [site.ask.only_value(func)]
     elif isinstance(func, ast.Attribute):
-        found = [
-            getattr(site.ask.statement(each), "value", None)
-            for each in site.ask.of_kind(ast.Attribute)
-            if isinstance(each.ctx, ast.Store)
-            and ast.unparse(each) == ast.unparse(func)
-            and site.ask.owner(each) is site.ask.owner(func)
-        ]
+        found = _kept(site, func)
     if len(found) != 1 or found[0] is None:
         raise Declined
     return found[0]
+
+
+def _kept(site: Site, place: ast.Attribute) -> list[ast.expr | None]:
+    """The values that a file gives an attribute of ``self``; None for another object's."""
+    owner, name = site.ask.owner(place), place.attr
+    if owner is None or any(
+        getattr(each, "id", "") in ("setattr", name) for each in site.ask.nodes
+    ):
+        return []
+    stores = [each for each in site.ask.of_kind(ast.Attribute) if isinstance(each.ctx, ast.Store)]
+    return [
+        getattr(site.ask.statement(each), "value", None)
+        if ast.unparse(each) == ast.unparse(place) and site.ask.owner(each) is owner
+        else None
+        for each in stores
+        if each.attr == name
+    ]
 
 
 def _ignored(said: object) -> int | None:

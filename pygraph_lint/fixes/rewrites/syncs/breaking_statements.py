@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from itertools import chain, pairwise
 
 from pygraph_lint.analysis.syntax.nodes import first_line, root_and_path
-from pygraph_lint.fixes.engine.imports import use_torch
+from pygraph_lint.fixes.engine.imports import imported_above, use_torch
 from pygraph_lint.fixes.engine.line_breaks import wrap
 from pygraph_lint.fixes.engine.names import all_nodes, loads, shared
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
@@ -47,7 +47,8 @@ class BreakingStatements(Rewrite):
 
     def rewrite(self, site: Site) -> None:
         statement, function = site.statement, site.function
-        if not isinstance(function, ast.FunctionDef) or top_of(site, statement) is None:
+        top = top_of(site, statement)
+        if not isinstance(function, ast.FunctionDef) or top is None:
             raise Declined
         site.expect_compiler()
         moved, turned = _moved(site, statement, function)
@@ -66,6 +67,8 @@ class BreakingStatements(Rewrite):
         tried = any(_catches(site, each) for each in _around(site, statement, function))
         looks = any(getattr(each, "id", "") in _LOOKING for each in all_nodes(function))
         site.require("own", own and not tried and not looks, "others may read the names in between")
+        if not imported_above(site, use_torch(site), top):
+            raise Declined("torch is imported below the function")
         leave_out(site, site.ask.nodes)
         one = len(moved) == 1 and any(turned)  # a function of its own already
         site.safe_only_if("always", one, "an error has one function more in its traceback")
@@ -228,8 +231,9 @@ def _is_tied(nodes: Sequence[ast.AST]) -> bool:
     """Whether code among these nodes only means the same in its own function or class."""
     return any(
         isinstance(each, _TIED)
-        or (isinstance(each, ast.Name) and each.id in ("super", "__class__"))
+        or (isinstance(each, ast.Name) and (each.id == "super" or each.id.startswith("__")))
         or (isinstance(each, ast.Attribute) and each.attr.startswith("__"))
+        or (isinstance(each, ast.keyword) and (each.arg or "").startswith("__"))
         for each in nodes
     )
 
