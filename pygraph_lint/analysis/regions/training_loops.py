@@ -92,11 +92,10 @@ class LoopRegions:
             modules = []  # whose steps nothing here calls
         self._trains = self._training(modules)
         self._steps = self._with_callers(modules, self._whole_steps(modules))
-        starts = self._starts_in(counting)
+        self._found = starts = self._starts_in(counting)
         self._starts = {_key(body) for body in starts}
         self.starts = {body.function: RegionKind.HOST_LOOP for body in starts}
         self.start_words = {body.function: _start(body) for body in reversed(starts)}
-        self._found = starts
         whole = {body.function for body in starts if body.whole or asked.every}
         self._passes = {body.function for body in starts if body.passes} - whole
         self._moving: dict[tuple[str, int, str], bool] = {}

@@ -53,8 +53,8 @@ class IgnoredRows(Rewrite):
             "every-row",
             False,
             "the loss of every row is computed: rounding and zero gradients may differ (also nan); "
-            "each row that the mask selects must have one label, the number of a class, and the "
-            "loss must be the one that this class makes",
+            "each row that the mask selects must have one label, the number of a class; a loss "
+            "that an object keeps must be the one that its class makes",
         )
         chosen = expression(
             f"{use_torch(site)}.where({{mask}}, {{labels}}.long(), {ignored})",
