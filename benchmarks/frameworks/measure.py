@@ -24,7 +24,7 @@ from benchmarks.frameworks.base import MODES, Framework, How, Meter, Setup, load
 from benchmarks.rows import add_row_options, known_regions, without_paths
 from benchmarks.runtime.measure import Turn, end_with_the_parent
 
-_ROUNDS = 3
+_ROUNDS = 5
 # A round that starts later is the last one.
 _LATE_S = 240
 _BEGAN = time.perf_counter()

@@ -37,4 +37,4 @@ def loop(how: How, meter: Meter, setup: Setup) -> None:
         meter.tick(loss)
 
 
-FRAMEWORK = Framework(("botorch", "gpytorch"), loop, warm=30, steps=60)
+FRAMEWORK = Framework(("botorch", "gpytorch"), loop, warm=120, steps=120)
