@@ -369,6 +369,7 @@ bench-decode:
 # Ten frameworks' own loops.
 bench-frameworks:
 	$(PYTHON) -m benchmarks.frameworks $(ARGS)
+	$(PYTHON) -m benchmarks.frameworks.memory
 
 # From before torch.compile to call 500, in fresh processes with and without caches.
 bench-first-calls:

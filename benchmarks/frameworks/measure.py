@@ -84,21 +84,12 @@ def limited(seconds: int) -> Iterator[None]:
 def first_run(framework: Framework, mode: str, setup: Setup) -> tuple[dict[str, Any], list[Any]]:
     """Compile in one mode; what is to be said of it, and the first values."""
     row: dict[str, Any] = {}
-    before = {"reserved": 0, "allocated": 0}  # what an earlier mode has left
-    if torch.cuda.is_available():
-        gc.collect()
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-        before["reserved"] = torch.cuda.memory_reserved() >> 20
-        before["allocated"] = torch.cuda.memory_allocated() >> 20
     meter = Meter(*lengths(framework, setup))
     try:
         with limited(_FIRST_S):
             row["first_run_s"] = round(run(framework, mode, meter, setup), 2)
     except Exception as error:  # whatever it is, it is what the user gets
         return failed(error), []
-    for name, value in meter.memory.items():
-        row[name] = value - before["allocated" if name == "allocated_mib" else "reserved"]
     return row, meter.values
 
 
