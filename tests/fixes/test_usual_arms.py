@@ -19,6 +19,9 @@ USUAL = {
     "size is None or x is None": True,
     "not size": True,
     "count is None": False,
+    # transformers: worked out unless a dictionary hands it in.
+    "(mask := x.pop('mask', None)) is not None": False,
+    "size is not None or x.pop('mask', None) is not None": False,
     # pytorch_metric_learning, torch_geometric, torchvision: unless there is nothing.
     "x.numel() > 0": True,
     "x.numel() == 0": False,
@@ -55,6 +58,7 @@ def test_defaults_and_sizes_say_which_way_a_branch_goes(test: str) -> None:
 
 NOTHING = (
     *("x", "x is None", "len(x) > 1", "x > 0", "size == 0", "isinstance(x, list)", "x.is_sparse"),
+    *("x.pop('mask') is None", "x.pop(size, None) is None", "x.get('mask', None) is None"),
     *("flat or y.on", "y.on and whole", "0 < len(x) < 3", "count", "size.on is None"),
 )
 

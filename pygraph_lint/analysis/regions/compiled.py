@@ -60,6 +60,7 @@ class Reached:
         self._wrapped: dict[str, list[tuple[int, str]]] = defaultdict(list)
         self._wrappers = 0
         self._calls: dict[str, list[tuple[str, Call]]] = {}  # what was asked for so far
+        self._given: dict[str, list[str]] = {}  # the same
         self._outside: CallsOutsideRegions | None = None
         self._from_outside: dict[str, list[Call]] = {}
         # Functions in between that are left out alone: what they call is in regions.
@@ -172,15 +173,42 @@ class Reached:
         ``function(size)`` the parameters with a default that most calls in regions pass.
         """
         own = module.functions
-        for name, facts in own.items():
+        for name in own:
             callers = self._callers.get(name, ())
             if any(each not in own for each in callers):
                 yield name
-            calls = self.called_from(name) if callers and facts.defaults else ()
-            counts = Counter(each for _, call in calls for each in set(_passed(facts, call)))
-            for parameter, _ in facts.defaults:
-                if 2 * counts[parameter] > len(calls):
-                    yield f"{name}({parameter})"
+            for parameter in self._mostly_given(name) if callers else ():
+                yield f"{name}({parameter})"
+
+    def _mostly_given(self, function: str) -> list[str]:
+        """The parameters with a default that most calls of a function in regions pass. One that
+        hands on a parameter with the same default passes it where most calls of its own do.
+        """
+        facts = self._program.functions.get(function)
+        if function not in self._given and facts is not None:
+            self._given[function] = []  # as long as it only goes round in a circle
+            calls = self.called_from(function) if facts.defaults else ()
+            counts: Counter[str] = Counter()
+            for caller, call in calls:
+                counts.update(
+                    {*_passed(facts, call)}.difference(self._left_out(facts, caller, call))
+                )
+            own = (name for name, _ in facts.defaults)
+            self._given[function] = [name for name in own if 2 * counts[name] > len(calls)]
+        return self._given.get(function, [])
+
+    def _left_out(self, facts: FunctionFacts, caller: str, call: Call) -> Iterator[str]:
+        """The parameters for which a call hands on what its own function was not given."""
+        around, defaults = self._program.functions.get(caller), dict(facts.defaults)
+        own = dict(around.defaults) if around is not None else {}
+        for name, value in (*zip(facts.parameters, call.positional, strict=False), *call.named):
+            needs = value.needs if value is not None and _is_as_given(value) else ()
+            if not needs or (needs[0].kind, needs[0].owner) != ("param", caller):
+                continue
+            handed = needs[0].name
+            same = handed in own and own[handed] == defaults.get(name)
+            if same and handed not in self._mostly_given(caller):
+                yield name
 
     def disabled_calls(self, function: str) -> Iterator[tuple[Call, str]]:
         """The calls of a function in a region to what torch.compiler.disable keeps out of it."""
@@ -234,6 +262,7 @@ class Reached:
         given with the old ones, where these define the same names.
         """
         self._calls.clear()
+        self._given.clear()
         self._outside = None
         self._from_outside.clear()
         for old, new in replaced:
@@ -289,6 +318,11 @@ def _passed(facts: FunctionFacts, call: Call) -> Iterator[str]:
     yield from facts.parameters[: max(places)]
     yield from (name for name, _ in call.named)
     yield from (each for each in call.unknown if isinstance(each, str))
+
+
+def _is_as_given(value: Value) -> bool:
+    """Whether a value is just what its need names: what may be a tensor may be worked out of it."""
+    return bool(value.flags & v.SYMBOL) or not value.kinds & v.TENSOR
 
 
 def _from_host(call: Call) -> Call:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection
 from itertools import pairwise
 
@@ -149,9 +150,8 @@ def _compared(default: ast.Constant | None, test: ast.Compare) -> bool | None:
     operator, right = test.ops[0], test.comparators[0]
     value = right.value if isinstance(right, ast.Constant) else ...
     if value is None and isinstance(operator, (ast.Is, ast.IsNot)):
-        if default is None:
-            return None
-        return (default.value is None) is isinstance(operator, ast.Is)
+        same = isinstance(operator, ast.Is)
+        return None if default is None else (default.value is None) is same
     if not _is_size(test.left) or value != 0:
         return None
     return {ast.Gt: True, ast.NotEq: True, ast.Eq: False}.get(type(operator))
@@ -171,8 +171,16 @@ def _is_size(node: ast.expr) -> bool:
     return method_name(node) == "numel" or dotted(called) == "len"
 
 
+# What callers may hand in by its name, in a dictionary.
+_HANDED_IN = re.compile(r"(\(\w+ := )?\w+\.pop\('\w+', None\)\)?")
+
+
 def _default(function: ast.AST, node: ast.expr, given: Collection[str]) -> ast.Constant | None:
-    """The default of a parameter that is not given, where it is a constant."""
+    """The default of a parameter that is not given, or that a dictionary may hand in, where it is a
+    constant.
+    """
+    if _HANDED_IN.fullmatch(ast.unparse(node)):
+        return ast.Constant(None)
     named = isinstance(function, FUNCTIONS) and isinstance(node, ast.Name) and node.id not in given
     default = defaults(function).get(node.id) if named else None  # type: ignore[arg-type,attr-defined]
     return default if isinstance(default, ast.Constant) else None
