@@ -91,6 +91,17 @@ BODIES = {
         "if size is not None:\n    return size\nreturn «int(index.max())» + 1 + x",
         True,
     ),
+    "behind a return for what a dictionary hands in": (
+        "if x.is_sparse:\n    found = how.pop('found', None)\n    rest = how.pop('rest', None)\n"
+        "    if found is not None and rest is not None:\n        return found\n"
+        "return «int(index.max())» + 1 + x",
+        True,
+    ),
+    "behind a return for what it has": (
+        "if x.is_sparse:\n    found = how.pop('found', None)\n    found = how.get('found')\n"
+        "    if found is not None:\n        return found\nreturn «int(index.max())» + 1 + x",
+        False,
+    ),
     "behind a return": ("if len(x) > 9:\n    return x\nreturn «int(index.max())» + x", False),
     "one of several ways": (
         "size = «int(index.max())»\nif how == 'sum':\n    return x.sum(0) * 2 + size * 3\n"
