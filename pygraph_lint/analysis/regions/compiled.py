@@ -60,7 +60,7 @@ class Reached:
         self._wrapped: dict[str, list[tuple[int, str]]] = defaultdict(list)
         self._wrappers = 0
         self._calls: dict[str, list[tuple[str, Call]]] = {}  # what was asked for so far
-        self._given: dict[str, list[str]] = {}  # the same
+        self._given: dict[str, frozenset[str]] = {}  # parameters that most calls pass
         self._outside: CallsOutsideRegions | None = None
         self._from_outside: dict[str, list[Call]] = {}
         # Functions in between that are left out alone: what they call is in regions.
@@ -173,29 +173,24 @@ class Reached:
         ``function(size)`` the parameters with a default that most calls in regions pass.
         """
         own = module.functions
-        for name in own:
+        for name, facts in own.items():
             callers = self._callers.get(name, ())
             if any(each not in own for each in callers):
                 yield name
-            for parameter in self._mostly_given(name) if callers else ():
+            for parameter in sorted(self._mostly_given(facts)) if callers else ():
                 yield f"{name}({parameter})"
 
-    def _mostly_given(self, function: str) -> list[str]:
-        """The parameters with a default that most calls of a function in regions pass. One that
-        hands on a parameter with the same default passes it where most calls of its own do.
+    def _mostly_given(self, facts: FunctionFacts, handed_on: bool = False) -> frozenset[str]:
+        """The parameters with a default that most calls of a function in regions pass. What only
+        hands on a parameter with the same default, which most calls of its own function do not
+        pass, passes none, unless ``handed_on``.
         """
-        facts = self._program.functions.get(function)
-        if function not in self._given and facts is not None:
-            self._given[function] = []  # as long as it only goes round in a circle
-            calls = self.called_from(function) if facts.defaults else ()
-            counts: Counter[str] = Counter()
-            for caller, call in calls:
-                counts.update(
-                    {*_passed(facts, call)}.difference(self._left_out(facts, caller, call))
-                )
-            own = (name for name, _ in facts.defaults)
-            self._given[function] = [name for name in own if 2 * counts[name] > len(calls)]
-        return self._given.get(function, [])
+        counts: Counter[str] = Counter()
+        calls = self.called_from(facts.name) if facts.defaults else []
+        for caller, call in calls:
+            left_out = () if handed_on else self._left_out(facts, caller, call)
+            counts.update({*_passed(facts, call)}.difference(left_out))
+        return frozenset(name for name, _ in facts.defaults if 2 * counts[name] > len(calls))
 
     def _left_out(self, facts: FunctionFacts, caller: str, call: Call) -> Iterator[str]:
         """The parameters for which a call hands on what its own function was not given."""
@@ -203,11 +198,14 @@ class Reached:
         own = dict(around.defaults) if around is not None else {}
         for name, value in (*zip(facts.parameters, call.positional, strict=False), *call.named):
             needs = value.needs if value is not None and _is_as_given(value) else ()
-            if not needs or (needs[0].kind, needs[0].owner) != ("param", caller):
+            if around is None or not needs or (needs[0].kind, needs[0].owner) != ("param", caller):
                 continue
             handed = needs[0].name
-            same = handed in own and own[handed] == defaults.get(name)
-            if same and handed not in self._mostly_given(caller):
+            if handed not in own or own[handed] != defaults.get(name):
+                continue
+            if caller not in self._given:
+                self._given[caller] = self._mostly_given(around, handed_on=True)
+            if handed not in self._given[caller]:
                 yield name
 
     def disabled_calls(self, function: str) -> Iterator[tuple[Call, str]]:
