@@ -418,6 +418,16 @@ CASES = [
     ),
     # tensor_assert
     Case("tensor_assert", "truth", "PG304", lines("assert «x.max()» and x.all()", "return x")),
+    Case(
+        "tensor_assert",
+        "guarded",
+        "PG304",
+        lines(
+            "assert «y.max() < 3» and x[y].sum() > 0",
+            "return x",
+            head="x: torch.Tensor, y: torch.Tensor",
+        ),
+    ),
     Case("tensor_assert", "done", "PG304", lines("assert «x.max() < 3»", "return x")),
     Case(
         "tensor_assert",

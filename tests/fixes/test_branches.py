@@ -302,11 +302,11 @@ CASES = {
     "assert": _case(
         "PG201",
         """
-        assert «x.amax().item()» <= 99 and x.amin() > -99, "out of range"
+        assert «x.amax().item()» <= 99 and x.amin().item() < x.amax().item() + 1, "out of range"
         return x + 1
         """,
         """
-        assert (x.amax() <= 99) & (x.amin() > -99), "out of range"
+        assert (x.amax() <= 99) & (x.amin() < x.amax() + 1), "out of range"
         return x + 1
         """,
     ),

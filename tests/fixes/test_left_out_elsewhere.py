@@ -229,6 +229,10 @@ PASSED = {
     "a flag that is not": ("not flat", "inner(t, known)", True),
     "perhaps among others": ("size is None", "inner(t, *[known, 3])", False),
     "perhaps by name": ("size is None", "inner(t, known, **{'size': 3})", False),
+    "handed on, but not given": ("size is None", "inner(t, known, size)", True),
+    "handed on by name": ("size is None", "inner(t, known, size=size)", True),
+    "worked out of what is handed on": ("size is None", "inner(t, known, size or 3)", False),
+    "handed on, with another default": ("not flat", "inner(t, known, flat=whole)", False),
 }
 
 
@@ -238,7 +242,11 @@ def test_a_default_says_nothing_where_another_file_passes_a_value(folder: Path, 
     _written(folder, SIZED.format(test.replace("t is", "size is")), f"return {call}, {MUCH}")
     for file, old, new in (
         ("inner.py", "known: torch.Tensor):", "known: torch.Tensor, size=None, flat=False):"),
-        ("passes.py", "def passes(t, known):", "def passes(t, known):\n    x = known"),
+        (
+            "passes.py",
+            "def passes(t, known):",
+            "def passes(t, known, size=None, whole=True):\n    x = known",
+        ),
     ):
         text = (folder / file).read_text()
         assert old in text

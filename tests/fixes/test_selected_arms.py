@@ -324,3 +324,16 @@ def test_a_sum_of_tensors_is_added_to_as_before() -> None:
     fix, after = offer(text, "PG301")
     assert fix is not None and fix.applicability == "unsafe", fix
     assert "        hits += torch.where(row.sum() > 0, row.sum(), 0)\n" in after
+
+
+def test_a_check_keeps_its_comments() -> None:
+    text = "import torch\n\ndef forward(x: torch.Tensor, n=None):\n    if {}:{}\n        # why\n"
+    text += "        raise ValueError('low')  # behind\n    return x\n"
+    _, after = offer(text.format("n and «(x < 0).any()»", "  # head"), "PG303")
+    assert [each in after for each in ("_assert_async", "# head", "# why", "# behind")] == [
+        True
+    ] * 4
+    beside = "(\n        n  # first\n        and «x.min() < 0»  # second\n    )"
+    _, after = offer(text.format(beside, ""), "PG303")
+    assert "_assert_async" not in after and "not torch.compiler.is_compiling()\n" in after
+    assert [after.count(each) for each in ("# first", "# second", "# why", "# behind")] == [1] * 4

@@ -19,6 +19,9 @@ USUAL = {
     "size is None or x is None": True,
     "not size": True,
     "count is None": False,
+    # transformers: worked out unless a dictionary hands it in.
+    "(mask := x.pop('mask', None)) is not None": False,
+    "size is not None or x.pop('mask', None) is not None": False,
     # pytorch_metric_learning, torch_geometric, torchvision: unless there is nothing.
     "x.numel() > 0": True,
     "x.numel() == 0": False,
@@ -55,6 +58,7 @@ def test_defaults_and_sizes_say_which_way_a_branch_goes(test: str) -> None:
 
 NOTHING = (
     *("x", "x is None", "len(x) > 1", "x > 0", "size == 0", "isinstance(x, list)", "x.is_sparse"),
+    *("x.pop('mask') is None", "x.pop(size, None) is None", "x.get('mask', None) is None"),
     *("flat or y.on", "y.on and whole", "0 < len(x) < 3", "count", "size.on is None"),
 )
 
@@ -86,6 +90,17 @@ BODIES = {
     "behind a return for what is given": (
         "if size is not None:\n    return size\nreturn «int(index.max())» + 1 + x",
         True,
+    ),
+    "behind a return for what a dictionary hands in": (
+        "if x.is_sparse:\n    found = how.pop('found', None)\n    rest = how.pop('rest', None)\n"
+        "    if found is not None and rest is not None:\n        return found\n"
+        "return «int(index.max())» + 1 + x",
+        True,
+    ),
+    "behind a return for what it has": (
+        "if x.is_sparse:\n    found = how.pop('found', None)\n    found = how.get('found')\n"
+        "    if found is not None:\n        return found\nreturn «int(index.max())» + 1 + x",
+        False,
     ),
     "behind a return": ("if len(x) > 9:\n    return x\nreturn «int(index.max())» + x", False),
     "one of several ways": (

@@ -60,6 +60,7 @@ class Reached:
         self._wrapped: dict[str, list[tuple[int, str]]] = defaultdict(list)
         self._wrappers = 0
         self._calls: dict[str, list[tuple[str, Call]]] = {}  # what was asked for so far
+        self._given: dict[str, frozenset[str]] = {}  # parameters that most calls pass
         self._outside: CallsOutsideRegions | None = None
         self._from_outside: dict[str, list[Call]] = {}
         # Functions in between that are left out alone: what they call is in regions.
@@ -176,11 +177,36 @@ class Reached:
             callers = self._callers.get(name, ())
             if any(each not in own for each in callers):
                 yield name
-            calls = self.called_from(name) if callers and facts.defaults else ()
-            counts = Counter(each for _, call in calls for each in set(_passed(facts, call)))
-            for parameter, _ in facts.defaults:
-                if 2 * counts[parameter] > len(calls):
-                    yield f"{name}({parameter})"
+            for parameter in sorted(self._mostly_given(facts)) if callers else ():
+                yield f"{name}({parameter})"
+
+    def _mostly_given(self, facts: FunctionFacts, handed_on: bool = False) -> frozenset[str]:
+        """The parameters with a default that most calls of a function in regions pass. What only
+        hands on a parameter with the same default, which most calls of its own function do not
+        pass, passes none, unless ``handed_on``.
+        """
+        counts: Counter[str] = Counter()
+        calls = self.called_from(facts.name) if facts.defaults else []
+        for caller, call in calls:
+            left_out = () if handed_on else self._left_out(facts, caller, call)
+            counts.update({*_passed(facts, call)}.difference(left_out))
+        return frozenset(name for name, _ in facts.defaults if 2 * counts[name] > len(calls))
+
+    def _left_out(self, facts: FunctionFacts, caller: str, call: Call) -> Iterator[str]:
+        """The parameters for which a call hands on what its own function was not given."""
+        around, defaults = self._program.functions.get(caller), dict(facts.defaults)
+        own = dict(around.defaults) if around is not None else {}
+        for name, value in (*zip(facts.parameters, call.positional, strict=False), *call.named):
+            needs = value.needs if value is not None and _is_as_given(value) else ()
+            if around is None or not needs or (needs[0].kind, needs[0].owner) != ("param", caller):
+                continue
+            handed = needs[0].name
+            if handed not in own or own[handed] != defaults.get(name):
+                continue
+            if caller not in self._given:
+                self._given[caller] = self._mostly_given(around, handed_on=True)
+            if handed not in self._given[caller]:
+                yield name
 
     def disabled_calls(self, function: str) -> Iterator[tuple[Call, str]]:
         """The calls of a function in a region to what torch.compiler.disable keeps out of it."""
@@ -234,6 +260,7 @@ class Reached:
         given with the old ones, where these define the same names.
         """
         self._calls.clear()
+        self._given.clear()
         self._outside = None
         self._from_outside.clear()
         for old, new in replaced:
@@ -289,6 +316,11 @@ def _passed(facts: FunctionFacts, call: Call) -> Iterator[str]:
     yield from facts.parameters[: max(places)]
     yield from (name for name, _ in call.named)
     yield from (each for each in call.unknown if isinstance(each, str))
+
+
+def _is_as_given(value: Value) -> bool:
+    """Whether a value is just what its need names: what may be a tensor may be worked out of it."""
+    return bool(value.flags & v.SYMBOL) or not value.kinds & v.TENSOR
 
 
 def _from_host(call: Call) -> Call:

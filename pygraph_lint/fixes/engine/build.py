@@ -165,9 +165,9 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Ca
         return call.with_changes(args=[new])
     last = args[-1]
     if len(args) > 1 and isinstance(args[-2].comma, cst.Comma):
-        between = _between(args[-2].comma.whitespace_after)
+        between = without_comments(args[-2].comma.whitespace_after)
     else:
-        between = _between(call.whitespace_before_args)
+        between = without_comments(call.whitespace_before_args)
     if isinstance(last.comma, cst.Comma):
         between, closing = _moved(last.comma.whitespace_after, between)
         args[-1] = last.with_changes(comma=last.comma.with_changes(whitespace_after=between))
@@ -184,7 +184,7 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Ca
 Space = cst.BaseParenthesizableWhitespace
 
 
-def _between(space: Space) -> Space:
+def without_comments(space: Space) -> Space:
     """White space like ``space``, without its comments and empty lines."""
     if isinstance(space, cst.ParenthesizedWhitespace):
         return cst.ParenthesizedWhitespace(
@@ -206,4 +206,4 @@ def _moved(closing: Space, between: Space) -> tuple[Space, Space]:
     commented: Space = closing
     if isinstance(between, cst.ParenthesizedWhitespace):
         commented = closing.with_changes(indent=between.indent, last_line=between.last_line)
-    return commented, _between(closing)
+    return commented, without_comments(closing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection
 from itertools import pairwise
 
@@ -83,25 +84,18 @@ def behind_return(path: Path, places: list[Path], given: Collection[str]) -> boo
     function, place = path[0], path[1]
     before = getattr(function, "body", [])
     before = before[: before.index(place)] if place in before else []
-    return any(
-        isinstance(each, ast.If)
-        and each not in decided
-        and any(_returns(each, arm) for arm in _usual_arms(function, each, given))
-        for each in before
-    )
+    branches = [each for each in before if isinstance(each, ast.If) and each not in decided]
+    return any(_returns(function, each, given) for each in branches)
 
 
-def _usual_arms(function: ast.AST, node: ast.If, given: Collection[str]) -> list[str]:
-    """The arms of a branch that most calls may take."""
-    arm = usual(function, node.test, given)
-    return ["body", "orelse"] if arm is None else ["body" if arm else "orelse"]
-
-
-def _returns(node: ast.If, arm: str) -> bool:
-    """Whether a call may return in an arm of a branch."""
-    own = [each for each in getattr(node, arm) if not isinstance(each, (*FUNCTIONS, ast.ClassDef))]
-    inside = (part for each in own for part in (each, *own_nodes(each)))
-    return any(isinstance(each, ast.Return) for each in inside)
+def _returns(function: ast.AST, node: ast.stmt, given: Collection[str]) -> bool:
+    """Whether calls may return in a statement, as most of them take its branches."""
+    if isinstance(node, ast.If):
+        arm = usual(function, node.test, given)
+        blocks = [node.body] * (arm is not False) + [node.orelse] * (arm is not True)
+        return any(_returns(function, each, given) for block in blocks for each in block)
+    own = () if isinstance(node, (*FUNCTIONS, ast.ClassDef)) else (node, *own_nodes(node))
+    return any(isinstance(each, ast.Return) for each in own)
 
 
 def _decided(places: list[Path]) -> set[ast.AST]:
@@ -149,9 +143,8 @@ def _compared(default: ast.Constant | None, test: ast.Compare) -> bool | None:
     operator, right = test.ops[0], test.comparators[0]
     value = right.value if isinstance(right, ast.Constant) else ...
     if value is None and isinstance(operator, (ast.Is, ast.IsNot)):
-        if default is None:
-            return None
-        return (default.value is None) is isinstance(operator, ast.Is)
+        same = isinstance(operator, ast.Is)
+        return None if default is None else (default.value is None) is same
     if not _is_size(test.left) or value != 0:
         return None
     return {ast.Gt: True, ast.NotEq: True, ast.Eq: False}.get(type(operator))
@@ -171,8 +164,19 @@ def _is_size(node: ast.expr) -> bool:
     return method_name(node) == "numel" or dotted(called) == "len"
 
 
+# What callers may hand in by its name, in a dictionary.
+_HANDED_IN = re.compile(r"(\(\w+ := )?\w+\.pop\('\w+', None\)\)?")
+
+
 def _default(function: ast.AST, node: ast.expr, given: Collection[str]) -> ast.Constant | None:
-    """The default of a parameter that is not given, where it is a constant."""
+    """The default of a parameter that is not given, or that a dictionary may hand in, where it is a
+    constant.
+    """
+    name, nodes = getattr(node, "id", ""), own_nodes(function)
+    given_to = [it for it in nodes if isinstance(it, ast.Assign) and it.lineno < node.lineno]
+    above = [it.value for it in given_to if getattr(it.targets[0], "id", None) == name]
+    if _HANDED_IN.fullmatch(ast.unparse([node, *above][-1])):
+        return ast.Constant(None)
     named = isinstance(function, FUNCTIONS) and isinstance(node, ast.Name) and node.id not in given
     default = defaults(function).get(node.id) if named else None  # type: ignore[arg-type,attr-defined]
     return default if isinstance(default, ast.Constant) else None

@@ -53,10 +53,7 @@ def disable(site: Site, function: ast.FunctionDef, only_itself: bool = False) ->
     own = (function.name, f"self.{function.name}")
     again = any(isinstance(each, ast.expr) and dotted(each) in own for each in own_nodes(function))
     site.safe_only_if("deep", not again, "a function that calls itself needs deeper stacks")
-    source = site.source
-    number = function.lineno
-    if function.decorator_list:
-        number = (function.decorator_list[-1].end_lineno or number) + 1
+    source, number = site.source, function.lineno
     start, line = source.line_start(number), source.line(number)
     given = "(recursive=False)" if only_itself else ""
     decorator = f"{source.indent(function)}@{torch}.compiler.disable{given}{source.newline}"

@@ -8,9 +8,11 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from pygraph_lint.fixes.engine.build import Line, expression, operand
+from pygraph_lint.analysis.syntax.nodes import method_name
+from pygraph_lint.fixes.engine.build import Line, expression, operand, without_comments
 from pygraph_lint.fixes.engine.imports import add_torch, use_torch
 from pygraph_lint.fixes.engine.site import Declined, Site
+from pygraph_lint.fixes.shared.conditions import operands
 
 # Rules of tensors' values: who has a tensor has torch, as has who runs a region.
 _OF_VALUES = ("PG2", "PG3", "PG4")
@@ -49,18 +51,19 @@ def guard(site: Site, statement: ast.stmt, like: Callable[[ast.stmt], bool], rea
 
 def guard_condition(site: Site, node: ast.If) -> None:
     """Make the guard the first operand of a condition."""
-    lost = changes_something(node.test)
-    site.require("only-asks", not lost, "the condition has an effect")
-    test = node.test
-    joined = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
-    first = test.values[0] if isinstance(test, ast.BoolOp) and joined else test
+    site.require("only-asks", not changes_something(node.test), "the condition has an effect")
+    first = operands(node.test)[0]
     old = site.expression_node(first)
     loose = isinstance(old, (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr))
     right = operand(old) if loose else old
     between: cst.BaseBooleanOp = cst.And()
-    around = site.expression_node(test)
+    around = site.expression_node(node.test)
     while around is not old and isinstance(around, cst.BooleanOperation):
         between, around = around.operator, around.left  # laid out like the others
+    between = between.with_changes(
+        whitespace_before=without_comments(between.whitespace_before),
+        whitespace_after=without_comments(between.whitespace_after),
+    )
     both = cst.BooleanOperation(left=not_compiling(site), operator=between, right=right)
     site.put(first, both, bare=True)
 
@@ -73,16 +76,16 @@ _CHANGING = frozenset(
 )
 
 
+_BINDING = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
+
+
 def changes_something(node: ast.AST) -> bool:
     """Whether evaluating this visibly binds a name or changes an object."""
     for inner in ast.walk(node):
-        if isinstance(inner, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
-            return True
-        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
-            name = inner.func.attr
-            if name in _CHANGING or (name.endswith("_") and not name.endswith("__")):
-                return True
-        if isinstance(inner, ast.Call) and ast.unparse(inner.func) == "next":
+        name = method_name(inner)
+        changing = name in _CHANGING or (name.endswith("_") and not name.endswith("__"))
+        advances = isinstance(inner, ast.Call) and ast.unparse(inner.func) == "next"
+        if changing or advances or isinstance(inner, _BINDING):
             return True
     return False
 

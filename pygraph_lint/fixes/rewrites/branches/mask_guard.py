@@ -57,8 +57,7 @@ class MaskGuard(Rewrite):
             "the write is made where the mask selects nothing, too: it has to fit there, and what "
             "it makes is another tensor",
         )
-        anyway = asked_anyway(site, node.test, asked[0])
-        site.safe_only_if("fits", not anyway, ASKED_ANYWAY)
+        site.safe_only_if("fits", not asked_anyway(site, node.test, asked[0]), ASKED_ANYWAY)
         lines: list[Line] = [site.statement_node(each) for each in writes]
         if said:
             site.safe_only_if("said", False, "compiled code no longer says this")

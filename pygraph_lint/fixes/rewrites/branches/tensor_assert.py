@@ -14,7 +14,7 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.syntax.nodes import compared, method_name, receiver
-from pygraph_lint.fixes.engine.build import joined, operand
+from pygraph_lint.fixes.engine.build import changed, joined, operand
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.conditions import PLAIN, operands
 
@@ -37,6 +37,10 @@ class TensorAssert(Rewrite):
         for part in parts:
             truth = _is_truth(site, part)
             site.require("truth", truth, "an operand is not certainly a tensor")
+        guarded = any(_looks_up(part) for part in parts[1:])
+        site.require(
+            "guarded", not guarded, "what is looked up may only be there where others hold"
+        )
         read = any(_item(inner) is not None for inner in ast.walk(node.test))
         site.require("done", read or len(parts) > 1, "torch.compile needs none here")
         site.require("message", constant, "the message is computed: the graph breaks all the same")
@@ -46,6 +50,12 @@ class TensorAssert(Rewrite):
         conditions = [_on_device(site, part) for part in parts]
         several = joined(map(operand, conditions), cst.BitAnd())
         site.put(node.test, several if len(conditions) > 1 else conditions[0])
+
+
+def _looks_up(part: ast.expr) -> bool:
+    """Whether an operand looks up by what is not written out."""
+    indices = (each.slice for each in ast.walk(part) if isinstance(each, ast.Subscript))
+    return any(isinstance(each, ast.Name) for index in indices for each in ast.walk(index))
 
 
 def _is_truth(site: Site, node: ast.expr) -> bool:
@@ -66,15 +76,14 @@ def _item(node: ast.AST) -> ast.expr | None:
 
 
 def _on_device(site: Site, node: ast.expr) -> cst.BaseExpression:
-    """The operand with ``.item()`` taken off."""
-    found = site.expression_node(node)
-    for inner in ast.walk(node):
-        read = _item(inner)
-        if read is not None and isinstance(inner, ast.Call):
-            old, new = site.expression_node(inner), site.expression_node(read)
-            if old is found:
-                return new
-            replaced = found.deep_replace(old, new)
-            assert isinstance(replaced, cst.BaseExpression)
-            found = replaced
+    """The operand with each ``.item()`` taken off."""
+    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call) and _item(each)]
+    found = changed(
+        site.expression_node(node), dict.fromkeys(map(site.file.node, calls), _receiver)
+    )
+    assert isinstance(found, cst.BaseExpression)
     return found
+
+
+def _receiver(call: cst.CSTNode) -> cst.CSTNode:
+    return cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Attribute).value

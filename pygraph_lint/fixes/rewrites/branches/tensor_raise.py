@@ -15,7 +15,7 @@ from contextlib import suppress
 import libcst as cst
 
 from pygraph_lint.analysis.syntax.nodes import negated
-from pygraph_lint.fixes.engine.build import bare, call, conjunction, expression, inverted
+from pygraph_lint.fixes.engine.build import bare, call, code, expression, inverted
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.conditions import (
@@ -53,6 +53,7 @@ class TensorRaise(Rewrite):
         site.require("uncaught", not steers, "the exception may be caught, and decide what is done")
         check, message = _check(site, node), _literal(site, node.body[0])
         others = is_elif(site, node) or node.orelse or _asks_more(site, node.test)
+        others = others or "#" in code(site.expression_node(node.test))  # a comment beside one
         if check is None or message is None or others or site.finding.code != "PG303":
             site.message = "Check values only when not compiling"
             site.safe_only_if("compiled", False, "compiled code no longer makes this check")
@@ -63,16 +64,12 @@ class TensorRaise(Rewrite):
             False,
             "the error becomes a RuntimeError; on CUDA the process cannot use the GPU after it",
         )
-        statement = cst.SimpleStatementLine(
-            [cst.Expr(call(f"{use_torch(site)}._assert_async", check, message))]
-        )
+        new = cst.Expr(call(f"{use_torch(site)}._assert_async", check, message))
+        whole = site.source.alone(node.body[0])  # of its lines
+        line = site.statement_node(node.body[0]) if whole else cst.SimpleStatementLine([])
         tested = tested_operands(site, node.test)
-        statics = [site.expression_node(p) for p in operands(node.test) if p not in tested]
-        if statics:
-            block = cst.IndentedBlock([statement])
-            site.put_statements([node], [cst.If(test=conjunction(statics), body=block)])
-        else:
-            site.put_statements([node], [statement])
+        statics = [each for each in operands(node.test) if each not in tested]
+        site.put_branch(node, [line.with_changes(body=[new])], statics)
 
 
 def _asks_more(site: Site, test: ast.expr) -> bool:

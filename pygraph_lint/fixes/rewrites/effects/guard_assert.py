@@ -36,8 +36,7 @@ class GuardAssert(Rewrite):
         if site.function is None:
             raise Declined("the code runs when the module is imported")
         site.expect_compiler()
-        quiet = not changes_something(node.test)
-        site.require("only-asks", quiet, "the condition has an effect")
+        site.require("only-asks", not changes_something(node.test), "the condition has an effect")
         site.safe_only_if("checked", False, "compiled code no longer makes this check")
         asked = cst.ensure_type(not_compiling(site), cst.UnaryOperation).expression
         old = site.expression_node(node.test)
