@@ -27,8 +27,8 @@ from pygraph_rt.plan.replay_plan import (
     LaunchPlan,
     MemoryPlan,
     ReplayPlan,
-    Shape,
     TensorInput,
+    TensorLayout,
 )
 from pygraph_rt.rng import philox, probe
 
@@ -158,14 +158,17 @@ def _plan(
 
 def _inputs(job: Job) -> InputPlan:
     args, addresses = job.args, job.observed.addresses
-    tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
     return InputPlan(
         tuple(
-            TensorInput(i, alignment_class(t.data_ptr()), t.data_ptr() == addresses.get(i))
+            TensorInput(
+                i,
+                alignment_class(t.data_ptr()),
+                t.data_ptr() == addresses.get(i),
+                TensorLayout(t.shape, t.stride(), t.device),
+            )
             for i, t in job.inputs.items()
         ),
         tuple((i, a) for i, a in enumerate(args) if not isinstance(a, torch.Tensor)),
-        tuple(Shape(i, a.shape, a.stride()) for i, a in tensors if i in job.signature.checked),
         tuple(sorted(job.signature.numbers)),
     )
 

@@ -13,7 +13,7 @@ from pygraph_rt.host_values.placement import Placement
 from pygraph_rt.inductor.cuts import Cut
 from pygraph_rt.plan.outputs import Scalar
 
-_SETS = ("donated", "tangents", "seeds", "unread", "saved", "dynamic")
+_SETS = ("donated", "seeds", "unread", "saved", "dynamic")
 
 
 class GraphInfo(NamedTuple):
@@ -21,11 +21,10 @@ class GraphInfo(NamedTuple):
 
     name, source: for the report. placement: what was done about CPU values. cuts: operations that
     split it. donated: may be written to although they are no mutation (a backward reuses saved
-    activations). tangents: gradients that come from outside. seeds: seeds and offsets of attention.
-    unread: those that nothing reads, because that attention drops nothing.
-    scalars: outputs that are one. forward: whether a backward belongs to it. backward: whether it
-    is one. saved: outputs that only a backward sees. inputs: how many there are. dynamic: those
-    with sizes that may differ between calls.
+    activations). seeds: seeds and offsets of attention. unread: those that nothing reads, because
+    that attention drops nothing. scalars: outputs that are one. forward: whether a backward belongs
+    to it. backward: whether it is one. saved: outputs that only a backward sees. inputs: how many
+    there are. dynamic: those with sizes that may differ between calls.
     """
 
     name: str
@@ -33,7 +32,6 @@ class GraphInfo(NamedTuple):
     placement: Placement = Placement()
     cuts: tuple[Cut, ...] = ()
     donated: frozenset[int] = frozenset()
-    tangents: frozenset[int] = frozenset()
     seeds: frozenset[int] = frozenset()
     unread: frozenset[int] = frozenset()
     scalars: Mapping[int, Scalar] = MappingProxyType({})

@@ -234,9 +234,6 @@ def _signature(compiled: Any, graph: GraphInfo, number: int, inlined: bool) -> S
     """
     maps = compiled.partition_maps
     inputs, outputs = maps[number].input_index_mapping, maps[number].output_index_mapping
-    shaped: set[int | None] = {*graph.dynamic}
-    if shaped:
-        shaped.add(None)
     scalars, saved = graph.scalars, graph.saved
     if not inlined:
         scalars = _results(outputs, scalars)
@@ -245,14 +242,13 @@ def _signature(compiled: Any, graph: GraphInfo, number: int, inlined: bool) -> S
     donated = graph.donated - {*compiled.mutated_input_idxs}
     return Signature(
         device=device,
-        dynamic=bool(shaped),
+        dynamic=bool(graph.dynamic),
         forward=graph.forward,
         backward=graph.backward,
         written=_arguments(inputs, {None, *graph.donated, *compiled.mutated_input_idxs}),
         # What one partition has done with, another one may still need.
         donated=_arguments(inputs, donated) if len(maps) == 1 else frozenset(),
         released=_arguments(inputs, {None, *graph.donated}),
-        checked=_arguments(inputs, graph.tangents | shaped),
         numbers=_arguments(inputs, graph.seeds),
         unread=_arguments(inputs, graph.unread),
         scalars=scalars,

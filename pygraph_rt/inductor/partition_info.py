@@ -17,11 +17,9 @@ class Signature:
     device: index of its GPU. dynamic: shapes may differ between calls. forward: whether a backward
     belongs to it. backward: whether it is one. written: may be written to. donated: so may these
     (they are among `written`), and nobody reads them after the call. released: nobody else is known
-    to hold these, so that they may be freed in the call. checked: nobody has compared their shape
-    before the call, or it may differ between calls. numbers: may be CPU scalars, with the seed or
-    offset that a forward drew with. unread: those of `numbers` that nothing reads, wherever they
-    are. scalars: the same for results, by position. saved: results that
-    only a backward sees.
+    to hold these, so that they may be freed in the call. numbers: may be CPU scalars, with the seed
+    or offset that a forward drew with. unread: those of `numbers` that nothing reads, wherever they
+    are. scalars: the same for results, by position. saved: results that only a backward sees.
     """
 
     device: int
@@ -31,7 +29,6 @@ class Signature:
     written: frozenset[int] = frozenset()
     donated: frozenset[int] = frozenset()
     released: frozenset[int] = frozenset()
-    checked: frozenset[int] = frozenset()
     numbers: frozenset[int] = frozenset()
     unread: frozenset[int] = frozenset()
     scalars: Mapping[int, Scalar] = field(default_factory=dict)

@@ -49,13 +49,10 @@ def describe(graph: Any, kwargs: Mapping[str, Any], known: GraphInfo) -> GraphIn
     from torch._inductor.utils import get_donated_idxs
 
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    tangents = frozenset(i for i, node in enumerate(inputs) if "tangents" in node.name)
     seeds = frozenset(i for i, node in enumerate(inputs) if _is_seed(node))
     unread = frozenset(i for i in seeds if not any(map(_drops, inputs[i].users)))
     donated = frozenset(get_donated_idxs() or ()) - seeds
-    return known._replace(
-        donated=donated, tangents=tangents, seeds=seeds, unread=unread, backward=True
-    )
+    return known._replace(donated=donated, seeds=seeds, unread=unread, backward=True)
 
 
 def dynamic_inputs(example_inputs: Sequence[Any]) -> frozenset[int]:

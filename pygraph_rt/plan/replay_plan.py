@@ -6,27 +6,37 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import torch
+
 from pygraph_rt.plan.graph import PatchPlan, SubGraph
 from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.outputs import Dims, OutputPlan, SlabPlan
 
 
+class TensorLayout(NamedTuple):
+    """Which elements of its memory a tensor has, and where that is."""
+
+    size: Dims
+    stride: Dims
+    device: torch.device
+
+    def fits(self, value: torch.Tensor) -> bool:
+        """Whether a tensor has this layout; strides along a single element say nothing."""
+        if value.shape != self.size or value.device != self.device:
+            return False
+        steps = zip(self.size, value.stride(), self.stride, strict=True)
+        return not value.numel() or all(n == 1 or one == other for n, one, other in steps)
+
+
 class TensorInput(NamedTuple):
-    """A GPU tensor among the arguments: its position, its alignment class at the capture, and
-    whether it `stays`: it has not moved since the observed call.
+    """A GPU tensor among the arguments: its position, its alignment class and layout at the
+    capture, and whether it `stays`: it has not moved since the observed call.
     """
 
     argument: int
     alignment: int
     stays: bool
-
-
-class Shape(NamedTuple):
-    """An argument whose size and strides are compared on each call."""
-
-    argument: int
-    size: Dims
-    stride: Dims
+    layout: TensorLayout
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,6 @@ class InputPlan:
 
     tensors: tuple[TensorInput, ...]
     values: tuple[tuple[int, Any], ...] = ()
-    shapes: tuple[Shape, ...] = ()
     numbers: tuple[int, ...] = ()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from pygraph_rt.plan.replay_plan import ReplayPlan
@@ -11,12 +11,20 @@ from pygraph_rt.replay.platform import Platform
 
 
 class Conditions:
-    """The device, global switches, numbers and shapes that a graph was captured with, and no
-    capture of the user's own under way.
+    """The device, global switches, numbers, and layouts of tensors that are not followed, that a
+    graph was captured with, and no capture of the user's own under way.
     """
 
-    def __init__(self, plan: ReplayPlan, function: Callable[..., Any], platform: Platform) -> None:
-        """`function` is the generated one that was captured."""
+    def __init__(
+        self,
+        plan: ReplayPlan,
+        function: Callable[..., Any],
+        platform: Platform,
+        followed: Collection[int],
+    ) -> None:
+        """`function` is the generated one that was captured; `followed` are arguments of which the
+        address is looked at, and the layout with it.
+        """
         self._platform = platform
         self._device = plan.launch.device
         self._values = list(plan.inputs.values)
@@ -26,7 +34,8 @@ class Conditions:
             for index, value in plan.inputs.values
             if isinstance(value, float) and value == 0
         ]
-        self.shapes = list(plan.inputs.shapes)
+        tensors = plan.inputs.tensors
+        self._layouts = [(t.argument, t.layout) for t in tensors if t.argument not in followed]
         self._read_state = platform.state_of(function)
         self._state = self._read_state()
 
@@ -45,7 +54,4 @@ class Conditions:
         for index, sign in self._signs:
             if math.copysign(1.0, args[index]) != sign:
                 return False
-        for index, size, stride in self.shapes:
-            if args[index].shape != size or args[index].stride() != stride:
-                return False
-        return True
+        return all(layout.fits(args[index]) for index, layout in self._layouts)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pygraph_rt.plan.memory_blocks import alignment_class
+from pygraph_rt.plan.replay_plan import TensorLayout
 from pygraph_rt.replay.platform import Platform
 
 _CLASS_MASK = 255
@@ -14,12 +15,13 @@ _CLASS_MASK = 255
 
 class Input(NamedTuple):
     """An input whose address is followed: which argument, its place among the addresses, its
-    alignment class at the capture.
+    alignment class and its layout at the capture.
     """
 
     argument: int
     slot: int
     alignment: int
+    layout: TensorLayout
 
 
 class _Followed(NamedTuple):
@@ -33,7 +35,9 @@ class _Followed(NamedTuple):
 
 
 class InputAddresses:
-    """Writes the addresses of inputs that moved, call by call.
+    """Writes the addresses of inputs that moved, call by call, and looks at the layout of all: no
+    guard of Dynamo's does for weights whose `data` is assigned, and none for what was saved for a
+    backward. Compiled code raises there.
 
     Kept true, also by an exception at any moment: an input that counts as known is among the
     addresses as it is known.
@@ -49,6 +53,7 @@ class InputAddresses:
         """`stays` are arguments that have not moved so far."""
         self._addresses = addresses
         self._same_addresses = platform.same_addresses
+        self._layouts = [(item.argument, item.layout, *item.layout) for item in inputs]
         self._by_argument = {item.argument: item for item in inputs}
         still = [item.argument for item in inputs if item.argument in stays]
         moving = [item for item in inputs if item.argument not in stays]
@@ -59,9 +64,14 @@ class InputAddresses:
         self._known: list[int] | None = None
 
     def follow(self, args: list[Any], _: array[int]) -> bool:
-        """Write the addresses of inputs that moved; False where one is aligned in another way than
-        at the capture.
+        """Write the addresses of inputs that moved; False where one is aligned or laid out in
+        another way than at the capture.
         """
+        for argument, layout, size, stride, device in self._layouts:
+            value = args[argument]
+            same = value.shape == size and value.stride() == stride and value.device == device
+            if not (same or layout.fits(value)):
+                return False
         still, _moving, arguments = self._followed
         if still and not self._same_addresses(args, self._where, still):
             if not self._follow_still(args, still):
@@ -96,7 +106,7 @@ class InputAddresses:
         changed = []
         for item, address, before in zip(self._followed.moving, now, known, strict=True):
             if address != before:
-                _, slot, alignment = item
+                _, slot, alignment, _ = item
                 exact = address & _CLASS_MASK or alignment != 256
                 if exact and alignment_class(address) != alignment:
                     return False

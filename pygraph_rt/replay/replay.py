@@ -46,11 +46,11 @@ class Replay:
     """One captured graph, ready to be launched at other addresses.
 
     Calling it returns the outputs, or None when this call is not one it may serve (other values,
-    other global switches, another alignment, another device current, a capture of the user's under
-    way): the arguments are untouched then. Raises DriverError when the driver refuses, and
-    OutOfMemoryError; after the former the graph must not be used again. When `args` is empty then,
-    a part of the work was already launched (see memory/split.py). After any other exception, at any
-    moment, the next call is right.
+    shapes or strides, other global switches, another alignment, another device current, a capture
+    of the user's under way): the arguments are untouched then. Raises DriverError when the driver
+    refuses, and OutOfMemoryError; after the former the graph must not be used again. When `args` is
+    empty then, a part of the work was already launched (see memory/split.py). After any other
+    exception, at any moment, the next call is right.
 
     `conditions` are what a call has to meet; `closed`: the graph's handles are gone.
     """
@@ -67,7 +67,6 @@ class Replay:
         self.plan = plan
         self.launches = 0
         self.closed = False
-        self.conditions = Conditions(plan, code.function, platform)
         self._lock: Any = RLock()
         self._launcher = launcher = Launcher(plan, executables, code, driver, platform)
         slots, addresses = launcher.slots, launcher.addresses
@@ -75,10 +74,12 @@ class Replay:
         launch = plan.launch
         self._where = _Where(platform.stream, launch.device, launch.only_stream, addresses, numbers)
         self._inputs = [
-            Input(item.argument, slots[block], item.alignment)
+            Input(item.argument, slots[block], item.alignment, item.layout)
             for item in plan.inputs.tensors
             if (block := Block("input", item.argument)) in slots
         ]
+        arguments = {item.argument for item in self._inputs}
+        self.conditions = Conditions(plan, code.function, platform, arguments)
         stays = [item.argument for item in plan.inputs.tensors if item.stays]
         followed = InputAddresses(self._inputs, stays, addresses, platform)
         self._follow: Callable[[list[Any], array[int]], bool] = followed.follow

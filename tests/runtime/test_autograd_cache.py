@@ -28,7 +28,6 @@ INFO = GraphInfo(
     Placement(1, 4, 1, 2, (Note("a text", "m.py:8", "PG105"),)),
     (Cut("split", "why", "m.py:9", "PG401"),),
     donated=frozenset({2, 1}),
-    tangents=frozenset({3}),
     seeds=frozenset({4, 7}),
     unread=frozenset({7}),
     scalars={2: "seed", 5: "nothing"},

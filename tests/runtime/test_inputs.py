@@ -12,6 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pygraph_rt.plan.memory_blocks import alignment_class
+from pygraph_rt.plan.replay_plan import TensorLayout
 from pygraph_rt.replay.inputs import Input, InputAddresses
 from pygraph_rt.replay.platform import same_addresses
 
@@ -20,18 +22,38 @@ Follow = Callable[[list[Any], array], bool]
 Make = Callable[[Items, array], Follow]
 
 
+LAYOUT = TensorLayout((1,), (1,), torch.device("cpu"))
+
+
 def in_python(items: Items, addresses: array[int], stays: bool) -> Follow:
     platform: Any = SimpleNamespace(same_addresses=same_addresses)
     still = [argument for argument, _, _ in items] if stays else []
-    return InputAddresses([Input(*i) for i in items], still, addresses, platform).follow
+    return InputAddresses([Input(*i, LAYOUT) for i in items], still, addresses, platform).follow
 
 
 @pytest.fixture(params=["Python", "Python, stayed so far", "compiled code"])
 def make(request: pytest.FixtureRequest) -> Make:
     if request.param == "compiled code":
         module = request.getfixturevalue("memory_module")
-        return lambda items, addresses: module.Inputs(items)
+        return lambda items, addresses: module.Inputs(tuple((*i, LAYOUT) for i in items))
     return lambda items, addresses: in_python(items, addresses, "stayed" in request.param)
+
+
+@pytest.fixture(params=["Python", "Python, stayed so far", "compiled code"])
+def make_laid_out(request: pytest.FixtureRequest) -> Callable[[torch.Tensor, array], Follow]:
+    """What follows one input, laid out as a tensor is, whose place among the addresses is 0."""
+
+    def made(usual: torch.Tensor, addresses: array[int]) -> Follow:
+        layout = TensorLayout(usual.shape, usual.stride(), usual.device)
+        item = (0, 0, alignment_class(usual.data_ptr()), layout)
+        if request.param == "compiled code":
+            follow: Follow = request.getfixturevalue("memory_module").Inputs((item,))
+            return follow
+        platform: Any = SimpleNamespace(same_addresses=same_addresses)
+        still = [0] if "stayed" in request.param else []
+        return InputAddresses([Input(*item)], still, addresses, platform).follow
+
+    return made
 
 
 def aligned(residue: int) -> torch.Tensor:
@@ -56,8 +78,6 @@ def test_inputs_that_moved_are_written_and_others_are_not(make: Make) -> None:
     parameter = torch.nn.Parameter(aligned(0))
     assert follow([None, parameter, None, moved], addresses)
     assert addresses[2] == parameter.data_ptr()
-    assert follow([None, torch.empty(0), None, moved], addresses)  # no memory is at 0
-    assert addresses[2] == 0
 
 
 def test_after_an_input_that_is_aligned_otherwise_nothing_is_stale(make: Make) -> None:
@@ -73,6 +93,63 @@ def test_after_an_input_that_is_aligned_otherwise_nothing_is_stale(make: Make) -
     assert addresses.tolist() == [other.data_ptr(), second.data_ptr()]
 
 
+def laid_out(size: tuple[int, ...], stride: tuple[int, ...]) -> torch.Tensor:
+    """A view of one memory, which does not move."""
+    return ROOM.as_strided(size, stride)
+
+
+ROOM = aligned(0).new_zeros(256)
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "expected"),
+    [
+        ((4, 1, 4), (4, 4, 1), True),
+        ((4, 1, 4), (4, 7, 1), True),  # there is one element along it
+        ((4, 1, 4), (1, 4, 4), False),
+        ((4, 1, 3), (4, 4, 1), False),
+        ((4, 4), (4, 1), False),
+        ((4, 4, 1), (4, 1, 1), False),
+    ],
+)
+def test_an_input_that_is_laid_out_otherwise_is_not_followed(
+    make_laid_out: Callable[[torch.Tensor, array], Follow],
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    expected: bool,
+) -> None:
+    """As where `data` of a weight is assigned: its address may be the same."""
+    usual, addresses = laid_out((4, 1, 4), (4, 4, 1)), array("Q", [5])
+    follow = make_laid_out(usual, addresses)
+    assert follow([usual], addresses) is True
+    addresses[0] = 5
+    assert follow([laid_out(size, stride)], addresses) is expected
+    assert addresses[0] == 5
+    assert follow([usual], addresses) is True
+    other = torch.zeros(512)
+    moved = other[(ROOM.data_ptr() - other.data_ptr()) % 256 // 4 :].as_strided(size, stride)
+    assert follow([moved], addresses) is expected
+    assert addresses[0] == (moved.data_ptr() if expected else 5)
+
+
+def test_an_input_without_elements_fits_whatever_its_strides(
+    make_laid_out: Callable[[torch.Tensor, array], Follow],
+) -> None:
+    usual, addresses = laid_out((0, 4), (4, 1)), array("Q", [0])
+    follow = make_laid_out(usual, addresses)
+    assert follow([laid_out((0, 4), (1, 1))], addresses)
+    assert not follow([laid_out((4, 0), (4, 1))], addresses)
+
+
+def test_an_input_on_another_device_is_not_followed(
+    make_laid_out: Callable[[torch.Tensor, array], Follow],
+) -> None:
+    usual, addresses = laid_out((4,), (1,)), array("Q", [0])
+    follow = make_laid_out(usual, addresses)
+    assert follow([usual], addresses)
+    assert not follow([usual.to("meta")], addresses)
+
+
 PLACES = [aligned(residue) for residue in (0, 0, 64, 64, 32)]
 
 
@@ -84,7 +161,7 @@ def test_all_ways_say_the_same(memory_module: Any, calls: list[tuple[int, int, i
     for stays in (False, True):
         addresses = array("Q", [0] * 3)
         ways.append((addresses, in_python(items, addresses, stays)))
-    ways.append((array("Q", [0] * 3), memory_module.Inputs(items)))
+    ways.append((array("Q", [0] * 3), memory_module.Inputs(tuple((*i, LAYOUT) for i in items))))
     for call in calls:
         args = [PLACES[i] for i in call]
         found = [follow(args, addresses) for addresses, follow in ways]

@@ -22,10 +22,11 @@ from pygraph_rt.plan.replay_plan import (
     LaunchPlan,
     MemoryPlan,
     ReplayPlan,
-    Shape,
     TensorInput,
+    TensorLayout,
 )
 from pygraph_rt.replay import executable as stage
+from pygraph_rt.replay.conditions import Conditions
 from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.executable import Executable
 from pygraph_rt.replay.launcher import Code
@@ -84,7 +85,7 @@ class Rig:
         self.held: list[torch.Tensor] = []
         self.allocated = 0
         self.fail_allocation = 0
-        platform = Platform(
+        self.platform = platform = Platform(
             capturing=lambda: self.capturing,
             device=lambda: self.device,
             stream=lambda device: self.stream,
@@ -115,7 +116,11 @@ class Rig:
             PatchPlan(PATCHES, 3),
             (SubGraph(range(3), (POOL,), (0,)),),
             InputPlan(
-                tuple(TensorInput(i, 64, i in stays) for i in (WEIGHT, FIRST, SECOND)), ((3, 5),)
+                tuple(
+                    TensorInput(i, 64, i in stays, TensorLayout((16,), (1,), torch.device("cpu")))
+                    for i in (WEIGHT, FIRST, SECOND)
+                ),
+                ((3, 5),),
             ),
             self.outputs,
             MemoryPlan({POOL: 4096}),
@@ -337,11 +342,25 @@ def test_a_new_executable_that_cannot_be_made_changes_nothing(
     assert rig.driver.log == []
 
 
-def test_shapes_are_compared_when_they_may_change() -> None:
+@pytest.mark.parametrize("position", [FIRST, SECOND, WEIGHT])
+def test_a_call_with_another_layout_is_not_served(position: int) -> None:
+    """For the weight, which stays where it is, too: `weight.data = weight.data.t()`."""
     rig = Rig()
-    rig.replay.conditions.shapes = [Shape(FIRST, torch.Size([16]), (1,))]
-    assert rig.replay(rig.args()) is not None
-    assert rig.replay(rig.args(first=rig.aligned()[:8])) is None
+    args = rig.args()
+    assert rig.replay([*args]) is not None
+    args[position] = args[position].view(4, 4)
+    assert rig.replay([*args]) is None
+    args[position] = args[position].view(16)
+    assert rig.replay([*args]) is not None
+
+
+def test_an_input_that_no_node_reads_has_to_have_its_layout_too() -> None:
+    plan = Rig().replay.plan
+    conditions = Conditions(plan, print, Rig().platform, {WEIGHT, FIRST})
+    args = Rig().args()
+    assert conditions.hold(args)
+    assert not conditions.hold([*args[:SECOND], args[SECOND].view(4, 4), 5])
+    assert conditions.hold([args[WEIGHT].view(4, 4), *args[FIRST:]])
 
 
 def test_threads_never_launch_each_others_addresses() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import FrozenInstanceError, fields
 
 import pytest
+import torch
 
 from pygraph_rt.plan import replay_plan
 from pygraph_rt.plan.graph import Patch, PatchPlan, SubGraph
@@ -15,10 +16,11 @@ from pygraph_rt.plan.replay_plan import (
     LaunchPlan,
     MemoryPlan,
     ReplayPlan,
-    Shape,
     TensorInput,
+    TensorLayout,
 )
 
+LAYOUT = TensorLayout((4,), (1,), torch.device("cuda", 1))
 POOL, LATER = Block("pool", 0), Block("pool", 1)
 PLAN = ReplayPlan(
     PatchPlan((Patch(0, 0, 0, Block("input", 0), 0), Patch(2, 0, 0, POOL, 64)), 3),
@@ -26,7 +28,7 @@ PLAN = ReplayPlan(
         SubGraph(range(2), (POOL,), (), (1,), (POOL,)),
         SubGraph(range(2, 3), (LATER,), (0,)),
     ),
-    InputPlan((TensorInput(0, 256, True),), ((2, 5),), (Shape(0, (4,), (1,)),), (3,)),
+    InputPlan((TensorInput(0, 256, True, LAYOUT),), ((2, 5),), (3,)),
     OutputPlan((), (OfInput(0, True, (), (), 0), Fixed(None))),
     MemoryPlan({POOL: 3 << 20, LATER: 2 << 20}),
     LaunchPlan(1, 0xAB, 4),

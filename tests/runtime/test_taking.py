@@ -26,6 +26,7 @@ guards = torch._C._dynamo.guards
 EMPTY, VIEW = guards._empty_strided_cpu, guards._reinterpret_tensor
 DTYPES = [torch.float32, torch.bfloat16, torch.uint8, torch.complex64, torch.bool]
 TOO_LARGE = ((1 << 56,), (1,), torch.uint8)
+LAYOUT = ((1,), (1,), torch.device("cpu"))
 
 
 def storage(size: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Storage:
@@ -460,9 +461,11 @@ def test_views_of_both_lists(memory_module: Any) -> None:
     ("name", "wrong"),
     [
         ("Inputs", ([],)),
-        ("Inputs", (((-1, 0, 64),),)),
-        ("Inputs", (((0, -1, 64),),)),
-        ("Inputs", (((0, 0),),)),
+        ("Inputs", (((-1, 0, 64, LAYOUT),),)),
+        ("Inputs", (((0, -1, 64, LAYOUT),),)),
+        ("Inputs", (((0, 0, 64),),)),
+        ("Inputs", (((0, 0, 64, ((1,), (), torch.device("cpu"))),),)),
+        ("Inputs", (((0, 0, 64, ((1,), (1,), "cpu")),),)),
         ("Views", ([],)),
         ("Views", (((2, 0, (), (), 0),),)),
         ("Views", (((0, -1, (), (), 0),),)),
@@ -477,7 +480,7 @@ def test_inputs_and_views_of_another_form_are_refused(
 
 
 def test_arguments_of_another_form_are_refused(memory_module: Any) -> None:
-    follow, addresses = memory_module.Inputs(((1, 1, 64),)), array("Q", [3, 3])
+    follow, addresses = memory_module.Inputs(((1, 1, 64, LAYOUT),)), array("Q", [3, 3])
     tensor = aligned(64)
     with pytest.raises(IndexError):
         follow([tensor], addresses)
@@ -497,13 +500,16 @@ def test_arguments_of_another_form_are_refused(memory_module: Any) -> None:
 
 
 def test_inputs_and_views_hold_nothing(memory_module: Any) -> None:
-    follow, make = memory_module.Inputs(((0, 0, 64),)), memory_module.Views(((0, 0, (), (), 0),))
+    follow, make = (
+        memory_module.Inputs(((0, 0, 64, LAYOUT),)),
+        memory_module.Views(((0, 0, (), (), 0),)),
+    )
     tensor, addresses = aligned(64), array("Q", [0])
     watched = [tensor, addresses, memory_module.Inputs, memory_module.Views]
     before = [*map(sys.getrefcount, watched), tensor._use_count()]
     for _ in range(100):
         follow([tensor], addresses)
         make([tensor], [])
-        memory_module.Inputs(((0, 0, 64),))
+        memory_module.Inputs(((0, 0, 64, LAYOUT),))
         memory_module.Views(((0, 0, (), (), 0),))
     assert [*map(sys.getrefcount, watched), tensor._use_count()] == before

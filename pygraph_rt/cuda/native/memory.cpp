@@ -7,6 +7,7 @@
  * the graph.
  */
 #include <ATen/EmptyTensor.h>
+#include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Storage.h>
@@ -415,8 +416,12 @@ struct Input {
     Py_ssize_t argument;
     size_t place;   /* among the addresses */
     uint64_t align; /* its alignment class */
+    Integers size, stride;
+    c10::Device device;
     uint64_t known; /* where it was */
     uint64_t now;
+
+    bool fits(const at::Tensor &tensor) const;
 };
 
 using Inputs = std::vector<Input>;
@@ -427,19 +432,37 @@ uint64_t alignment_class(uint64_t address)
     return low ? low & -low : 256;
 }
 
-/* Of Inputs(((argument, place, alignment class), ...)) */
+/* Whether a tensor has the layout; strides along a single element say nothing. */
+bool Input::fits(const at::Tensor &tensor) const
+{
+    const c10::IntArrayRef sizes = tensor.sizes(), steps = tensor.strides();
+    if (sizes != c10::IntArrayRef(size) || tensor.device() != device)
+        return false;
+    if (steps == c10::IntArrayRef(stride) || tensor.numel() == 0)
+        return true;
+    for (size_t i = 0; i < size.size(); i++)
+        if (size[i] != 1 && steps[i] != stride[i])
+            return false;
+    return true;
+}
+
+/* Of Inputs(((argument, place, alignment class, (size, strides, device)), ...)) */
 Input read_input(PyObject *given)
 {
-    PyObject **const parts = items(given, 3);
+    PyObject **const parts = items(given, 4), **const layout = items(parts[3], 3);
     const int64_t argument = integer(parts[0]), place = integer(parts[1]);
     TORCH_CHECK_VALUE(argument >= 0 && place >= 0, "a place is not negative");
+    TORCH_CHECK_TYPE(THPDevice_Check(layout[2]), "an input is on a device");
+    Integers size = integers(layout[0]), stride = integers(layout[1]);
+    TORCH_CHECK_VALUE(size.size() == stride.size(), "a stride for each dimension");
     return {static_cast<Py_ssize_t>(argument), static_cast<size_t>(place),
-            static_cast<uint64_t>(integer(parts[2])), 0, 0};
+            static_cast<uint64_t>(integer(parts[2])), std::move(size), std::move(stride),
+            reinterpret_cast<THPDevice *>(layout[2])->device, 0, 0};
 }
 
 
 /* self(args, addresses): write where the inputs among the `args` are, those that moved. False, and
- * nothing is written, where one is aligned in another way.
+ * nothing is written, where one is aligned or laid out in another way.
  *
  * Tensors lie anywhere, and little of them is in a cache. So each level of pointers is fetched for
  * all of them before it is followed. */
@@ -469,8 +492,10 @@ PyObject *call_inputs(PyObject *self, PyObject *arguments, PyObject *)
                                ->unsafe_storage()
                                .unsafeGetStorageImpl());
     for (Input &input : inputs) {
-        input.now = address(THPVariable_Unpack(PyList_GET_ITEM(args, input.argument)));
-        if (input.now != input.known && alignment_class(input.now) != input.align)
+        const at::Tensor &tensor = THPVariable_Unpack(PyList_GET_ITEM(args, input.argument));
+        input.now = address(tensor);
+        const bool moved = input.now != input.known;
+        if ((moved && alignment_class(input.now) != input.align) || !input.fits(tensor))
             Py_RETURN_FALSE;
     }
     for (Input &input : inputs) {
