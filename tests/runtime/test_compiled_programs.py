@@ -4,6 +4,7 @@ they compute in default mode, bit for bit.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch._dynamo.utils import counters
+from torch.autograd.graph import saved_tensors_hooks
 
 import pygraph_rt
 from pygraph_rt.region.limits import BYTES_PER_NODE
@@ -148,3 +150,43 @@ def test_graphs_go_with_the_compiled_code_that_they_are_of(gpu: Any) -> None:
         gc.collect()
         assert made() is None
         assert gpu.executables == {}
+
+
+def with_saved_tensors_laid_out_otherwise(options: dict[str, Any]) -> tuple[list[Any], Any]:
+    """Gradients of a function whose saved tensors come back with other strides in later steps; what
+    is raised stands for one. And the function, so that it stays alive.
+    """
+    torch._dynamo.reset()
+
+    @torch.compile(**options)
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return (x @ w).sin() @ x
+
+    def turned(saved: torch.Tensor) -> torch.Tensor:
+        return saved.t().contiguous().t()
+
+    found: list[Any] = []
+    for step in range(8):
+        generator = torch.Generator().manual_seed(step)
+        x, w = (torch.randn(8, 8, generator=generator).requires_grad_() for _ in range(2))
+        hooks = saved_tensors_hooks(lambda t: t, turned) if step >= 5 else contextlib.nullcontext()
+        with hooks:
+            y = function(x, w)
+            try:
+                y.backward(torch.ones(8, 8))
+                found.append(x.grad)
+            except AssertionError as error:
+                found.append(str(error).splitlines()[0])
+    return found, function
+
+
+def test_saved_tensors_that_are_laid_out_otherwise_raise_as_without_graphs() -> None:
+    expected, _ = with_saved_tensors_laid_out_otherwise({"options": FALLBACK})
+    assert isinstance(expected[-1], str)
+    found, function = with_saved_tensors_laid_out_otherwise(
+        {"backend": "pygraph", "options": OPTIONS}
+    )
+    assert [region["served"] > 0 for region in pygraph_rt.report().regions] == [True, True]
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
+    del function
