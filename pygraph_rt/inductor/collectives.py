@@ -1,8 +1,10 @@
-"""Collectives: all ranks of a process group run them in one order, and each of them once.
+"""What has to run once a call, and in its order: collectives, of which all ranks of a process group
+run the same ones, and operators that are registered with an ordered effect.
 
 A graph is captured twice and compared with compiled code, at a call that each rank chooses for
-itself. So compiled code is cut at every collective: what is between them can be a graph, and the
-collectives run as they do without graphs, in the order of default mode.
+itself, and runs nothing on the host afterwards. So compiled code is cut at every one of them: what
+is between them can be a graph, and they run as they do without graphs, in the order of default
+mode.
 """
 
 from __future__ import annotations
@@ -29,18 +31,32 @@ def is_collective(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target.namespace in NAMESPACES
 
 
+def effectful(node: Any) -> str:
+    """The name of the operator with an effect that an FX node runs; "" where it runs none."""
+    from torch._higher_order_ops.effects import with_effects
+
+    if node.target is not with_effects:
+        return ""
+    _token, operator, *_ = node.args
+    return str(operator._schema.name) if isinstance(operator, torch._ops.OpOverload) else ""
+
+
 @contextlib.contextmanager
-def cut_at_collectives(nodes: Iterable[Any]) -> Iterator[None]:
-    """While a graph of these nodes is compiled: Inductor makes no partition with a collective in
-    it, and moves nothing across one to have fewer partitions. Operators that the program wants to
-    be cut at stay so.
+def cut_at_what_runs_once(nodes: Iterable[Any]) -> Iterator[None]:
+    """While a graph of these nodes is compiled: Inductor makes no partition with a collective or an
+    effect in it, and moves nothing across one to have fewer partitions. Operators that the program
+    wants to be cut at stay so.
     """
     from torch._inductor import config
 
-    if not any(is_collective(node.target) for node in nodes):
+    found = [*nodes]
+    names = {effectful(node) for node in found} - {""}
+    if any(is_collective(node.target) for node in found):
+        names.update(operators())
+    if not names:
         yield
         return
-    wanted = [*config.custom_should_partition_ops, *operators()]
+    wanted = [*config.custom_should_partition_ops, *sorted(names)]
     settings = {
         "custom_should_partition_ops": wanted,
         "triton.reorder_for_reducing_graph_partitions": False,

@@ -18,7 +18,7 @@ import torch
 
 from pygraph_rt.host_values.crossings import devices_of, frames_of
 from pygraph_rt.host_values.ops import TO_GPU
-from pygraph_rt.inductor.collectives import is_collective
+from pygraph_rt.inductor.collectives import effectful, is_collective
 
 _TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 
@@ -109,6 +109,8 @@ def splits(nodes: Iterable[Any]) -> list[Cut]:
 
 def _why_split(node: Any) -> tuple[str, str]:
     target = node.target
+    if name := effectful(node):
+        return f"{name} has an effect, which it has to have on each call", ""
     if not isinstance(target, torch._ops.OpOverload):
         higher = isinstance(target, torch._ops.HigherOrderOperator)
         if higher and node.target.name() in ("cond", "while_loop"):

@@ -18,7 +18,7 @@ from pygraph_rt.host_values.crossings import host_only
 from pygraph_rt.host_values.lowerings import register_lowerings
 from pygraph_rt.host_values.placement import Placement, place
 from pygraph_rt.inductor import autograd_cache
-from pygraph_rt.inductor.collectives import cut_at_collectives
+from pygraph_rt.inductor.collectives import cut_at_what_runs_once
 from pygraph_rt.inductor.cuts import Cut, splits
 from pygraph_rt.inductor.graph_info import GraphInfo, from_text, to_text
 from pygraph_rt.inductor.partition_info import PartitionInfo, Signature
@@ -87,7 +87,7 @@ def compile_graphed(
             info = info._replace(placement=_place(graph))
         info = info._replace(cuts=_cuts(graph.graph))
         kwargs[autograd_cache.ARGUMENT] = to_text(info)
-        with autograd_cache.compiling(), cut_at_collectives(graph.graph.nodes):
+        with autograd_cache.compiling(), cut_at_what_runs_once(graph.graph.nodes):
             compiled = compile_fx_inner(graph, example_inputs, **kwargs)
         wrap_partitions(compiled, info, wrap, refuse)
         return compiled

@@ -14,7 +14,7 @@ import torch
 from pygraph_rt.inductor import hook
 from pygraph_rt.inductor.collectives import (
     NAMESPACES,
-    cut_at_collectives,
+    cut_at_what_runs_once,
     is_collective,
     operators,
 )
@@ -167,10 +167,10 @@ def test_what_the_program_cuts_at_stays_and_other_graphs_are_left_alone() -> Non
 
     wait = torch.ops._c10d_functional.wait_tensor.default
     with config.patch(custom_should_partition_ops=["aten::mm"]):
-        with cut_at_collectives(fx_graph(torch.ops.aten.relu.default).nodes):
+        with cut_at_what_runs_once(fx_graph(torch.ops.aten.relu.default).nodes):
             assert config.custom_should_partition_ops == ["aten::mm"]
             assert config.triton.reorder_for_reducing_graph_partitions
-        with cut_at_collectives(fx_graph(wait).nodes):
+        with cut_at_what_runs_once(fx_graph(wait).nodes):
             assert "aten::mm" in config.custom_should_partition_ops
             assert "_c10d_functional::wait_tensor" in config.custom_should_partition_ops
             assert not config.triton.reorder_for_reducing_graph_partitions

@@ -190,3 +190,44 @@ def test_saved_tensors_that_are_laid_out_otherwise_raise_as_without_graphs() -> 
     for one, other in zip(found, expected, strict=True):
         assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
     del function
+
+
+@pytest.fixture
+def counted() -> Iterator[tuple[Any, list[int]]]:
+    """An operator that is registered with an ordered effect, and what it appends to."""
+    from torch._higher_order_ops.effects import _EffectType, _register_effectful_op
+
+    seen: list[int] = []
+    library = torch.library.Library("pygraph_test_effects", "DEF")
+    library.define("count(Tensor x) -> Tensor")
+
+    def count(x: torch.Tensor) -> torch.Tensor:
+        seen.append(len(seen))
+        return x + 1
+
+    library.impl("count", count, "CompositeExplicitAutograd")
+    operator = torch.ops.pygraph_test_effects.count.default
+    torch.library.register_fake("pygraph_test_effects::count", torch.empty_like, lib=library)
+    handle = _register_effectful_op(operator, _EffectType.ORDERED)
+    yield operator, seen
+    handle.destroy()
+    library._destroy()
+
+
+def test_an_operator_with_an_effect_has_it_on_each_call(counted: tuple[Any, list[int]]) -> None:
+    operator, seen = counted
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return operator((x * 2).sin()).cos() + operator(x.exp())
+
+    run = torch.compile(function, backend="pygraph", options=OPTIONS)
+    for call in range(1, 9):
+        x = torch.full((4,), float(call))
+        expected = ((x * 2).sin() + 1).cos() + (x.exp() + 1)
+        with torch.no_grad():
+            assert torch.equal(run(x), expected)
+        assert len(seen) == 2 * call
+    regions = pygraph_rt.report().regions
+    assert sum(region["served"] for region in regions)
+    named = {cut["why"] for region in regions for cut in region["cuts"]}
+    assert "pygraph_test_effects::count has an effect, which it has to have on each call" in named
