@@ -23,8 +23,10 @@ class GraphInfo(NamedTuple):
     split it. donated: may be written to although they are no mutation (a backward reuses saved
     activations). seeds: seeds and offsets of attention. unread: those that nothing reads, because
     that attention drops nothing. scalars: outputs that are one. forward: whether a backward belongs
-    to it. backward: whether it is one. saved: outputs that only a backward sees. inputs: how many
-    there are. dynamic: those with sizes that may differ between calls.
+    to it. backward: whether it is one. parts: whether tensors in it are parts of
+    tensor subclasses, which may look where in its memory a part begins. saved: outputs that only a
+    backward sees. inputs: how many there are. dynamic: those with sizes that may differ between
+    calls.
     """
 
     name: str
@@ -37,6 +39,7 @@ class GraphInfo(NamedTuple):
     scalars: Mapping[int, Scalar] = MappingProxyType({})
     forward: bool = False
     backward: bool = False
+    parts: bool = False
     saved: frozenset[int] = frozenset()
     inputs: int = 0
     dynamic: frozenset[int] = frozenset()
@@ -71,7 +74,8 @@ def from_text(text: str, name: str, source: str) -> GraphInfo:
         found["cuts"] = tuple(Cut(*cut) for cut in found["cuts"])
         found["scalars"] = {int(i): role for i, role in found["scalars"]}
         found |= {each: frozenset(found[each]) for each in _SETS}
-        if [type(found[each]) for each in ("forward", "backward", "inputs")] != [bool, bool, int]:
+        types = [type(found[each]) for each in ("forward", "backward", "parts", "inputs")]
+        if types != [bool, bool, bool, int]:
             raise TypeError("a value of another type")
         return GraphInfo(name, source, **found)
     except (AttributeError, KeyError, TypeError) as error:

@@ -73,15 +73,16 @@ def compile_graphed(
     """
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
     from torch._inductor.utils import BoxedBool
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
     name, source = identity(gm)
+    parts = any(map(is_traceable_wrapper_subclass, inputs))
 
     def inner(graph: Any, example_inputs: Sequence[Any], **kwargs: Any) -> Any:
         kwargs["cudagraphs"] = BoxedBool(False)
         # What is known is read first, because placement and compilation change the graph.
-        known = GraphInfo(
-            name, source, inputs=len(example_inputs), dynamic=dynamic_inputs(example_inputs)
-        )
+        dynamic = dynamic_inputs(example_inputs)
+        known = GraphInfo(name, source, inputs=len(example_inputs), dynamic=dynamic, parts=parts)
         info = describe(graph, kwargs, known)
         if placing:
             info = info._replace(placement=_place(graph))
@@ -244,7 +245,7 @@ def _signature(compiled: Any, graph: GraphInfo, number: int, inlined: bool) -> S
         device=device,
         dynamic=bool(graph.dynamic),
         forward=graph.forward,
-        backward=graph.backward,
+        gradients=graph.backward and not graph.parts,
         written=_arguments(inputs, {None, *graph.donated, *compiled.mutated_input_idxs}),
         # What one partition has done with, another one may still need.
         donated=_arguments(inputs, donated) if len(maps) == 1 else frozenset(),

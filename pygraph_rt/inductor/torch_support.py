@@ -62,6 +62,7 @@ NEEDED = (
     "torch.library._impls",
     "torch.multiprocessing.reductions.StorageWeakRef",
     "torch.utils._python_dispatch.TorchDispatchMode",
+    "torch.utils._python_dispatch.is_traceable_wrapper_subclass",
 )
 """What the runtime uses of torch beside its public interface. Compilation without graphs needs none
 of it; what is not here is used only where it is there.

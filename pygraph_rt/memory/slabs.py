@@ -41,7 +41,7 @@ def slab_plan(
     plan: OutputPlan, signature: Signature, retained: Mapping[Block, Slab] = MappingProxyType({})
 ) -> SlabPlan:
     """Which outputs of a region share memory. What is in `retained` segments is in no slab."""
-    found = gradients(plan) if signature.backward else saved(plan, signature.saved)
+    found = gradients(plan) if signature.gradients else saved(plan, signature.saved)
     inside = {n for slab in retained.values() for n in slab.storages}
     return SlabPlan(tuple(g._replace(storages=g.storages - inside) for g in found), retained)
 

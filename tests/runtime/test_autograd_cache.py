@@ -124,7 +124,7 @@ class Ours:
     def signatures(self) -> list[Any]:
         """That of the forward, that of the backward."""
         found = [info.signature for info in self.seen]
-        return sorted(found, key=lambda signature: signature.backward)
+        return sorted(found, key=lambda signature: signature.gradients)
 
 
 @pytest.mark.usefixtures("partitions_on_the_cpu", "way")

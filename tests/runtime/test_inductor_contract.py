@@ -257,6 +257,29 @@ def test_forward_and_backward_of_training_are_reached_and_told_apart() -> None:
     assert backward.donated
 
 
+@pytest.mark.parametrize("subclass", [False, True])
+def test_gradients_that_become_parts_of_a_subclass_share_no_memory(subclass: bool) -> None:
+    """A subclass of two tensors, say, asks that both begin at the same place in their memory."""
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    seen: list[GraphInfo] = []
+
+    def backend(gm: Any, inputs: Any) -> Any:
+        return hook.compile_graphed(gm, inputs, {}, lambda function, info: function)
+
+    weight: Any = torch.ones(3, 3)
+    weight = (TwoTensor(weight, weight * 2) if subclass else weight).requires_grad_()
+    torch._dynamo.reset()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hook, "wrap_partitions", lambda g, info, *rest: seen.append(info))
+        run = torch.compile(lambda x: (x @ weight).relu() @ weight, backend=backend)
+        run(torch.ones(3, 3)).sum().backward()
+    assert [(info.backward, info.parts) for info in seen] == [(False, subclass), (True, subclass)]
+    info = GraphInfo("graph 0/0", "", backward=True, parts=subclass)
+    ((_, found),) = wrapped(compiled((2, 13), [[0]]), info=info)
+    assert found.signature.gradients is not subclass
+
+
 def attention_graph(rate: float) -> torch.fx.Graph:
     """A forward that returns attention's results, and its seed and offset for the backward."""
     graph = torch.fx.Graph()

@@ -235,7 +235,7 @@ class Step:
         self.allocations = self.fail_at = 0
         self.forward = self.partition(FORWARD, Signature(0, forward=True, saved=saved))
         given = frozenset({0, 1, 2})
-        signature = Signature(0, backward=True, written=given, donated=given, released=given)
+        signature = Signature(0, gradients=True, written=given, donated=given, released=given)
         self.backward = self.partition(BACKWARD, signature)
 
     def partition(self, body: str, signature: Signature) -> Partition:

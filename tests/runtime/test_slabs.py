@@ -167,7 +167,7 @@ class Step:
         self.environment = install(patch, self.gpu)
         given = frozenset({0, 1})
         self.forward = self.partition(FORWARD, Signature(0, forward=True, saved=frozenset(saved)))
-        signature = Signature(0, backward=True, written=given, donated=given, released=given)
+        signature = Signature(0, gradients=True, written=given, donated=given, released=given)
         self.backward = self.partition(BACKWARD, signature)
 
     def partition(self, body: str, signature: Signature) -> Partition:
