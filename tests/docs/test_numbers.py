@@ -68,7 +68,7 @@ NO_MEASUREMENT: dict[str, set[str]] = {
         *("1 MiB", "8 MiB", "10 MiB", "16 MiB", "20 MiB"),
     },
     "internals/trials.md": {"256 times", "8 calls", "16 calls", "64 calls", "128 calls"},
-    "reference/limits.md": {"20 MiB"},
+    "reference/limits.md": {"20 MiB", "32 KiB", "128 KiB"},
     "reference/runtime.md": {"4 KiB", "64 KiB"},
     "reference/trace-format.md": {"100 times"},
     "tutorial.md": {"15 minutes", "3 graphs"},  # to read it; what its commands print
