@@ -30,7 +30,7 @@ from pygraph_rt.inductor.runner_inlining import (
     replace_call,
 )
 from pygraph_rt.inductor.torch_support import reinterpret
-from pygraph_rt.inductor.uncompiled_graph import describe, dynamic_inputs, identity
+from pygraph_rt.inductor.uncompiled_graph import describe, identity
 from pygraph_rt.reports.report import Region
 
 T = TypeVar("T")
@@ -81,9 +81,7 @@ def compile_graphed(
     def inner(graph: Any, example_inputs: Sequence[Any], **kwargs: Any) -> Any:
         kwargs["cudagraphs"] = BoxedBool(False)
         # What is known is read first, because placement and compilation change the graph.
-        dynamic = dynamic_inputs(example_inputs)
-        known = GraphInfo(name, source, inputs=len(example_inputs), dynamic=dynamic, parts=parts)
-        info = describe(graph, kwargs, known)
+        info = describe(graph, example_inputs, kwargs, GraphInfo(name, source, parts=parts))
         if placing:
             info = info._replace(placement=_place(graph))
         info = info._replace(cuts=_cuts(graph.graph))

@@ -40,8 +40,12 @@ _ATTENTION_BACKWARDS = (
 )
 
 
-def describe(graph: Any, kwargs: Mapping[str, Any], known: GraphInfo) -> GraphInfo:
+def describe(
+    graph: Any, example_inputs: Sequence[Any], kwargs: Mapping[str, Any], known: GraphInfo
+) -> GraphInfo:
     """`known` with what the graph says; read before compilation, which changes the graph."""
+    dynamic = dynamic_inputs(example_inputs)
+    known = known._replace(inputs=len(example_inputs), dynamic=dynamic)
     if kwargs.get("is_inference"):
         return known
     if not kwargs.get("is_backward"):

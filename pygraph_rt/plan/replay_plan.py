@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-import torch
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pygraph_rt.plan.graph import PatchPlan, SubGraph
 from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.outputs import Dims, OutputPlan, SlabPlan
+
+if TYPE_CHECKING:
+    import torch
 
 
 class TensorLayout(NamedTuple):

@@ -367,7 +367,7 @@ def test_an_attention_that_drops_nothing_reads_no_seed(name: str, by_name: bool)
         for node in (seed, offset):
             node.meta["val"] = torch.zeros(())
         known = uncompiled_graph.describe(
-            SimpleNamespace(graph=graph), {"is_backward": True}, GraphInfo("graph 0/0", "")
+            SimpleNamespace(graph=graph), [], {"is_backward": True}, GraphInfo("graph 0/0", "")
         )
         assert (known.seeds, known.unread) == ({0, 1}, unread)
 

@@ -507,7 +507,7 @@ def test_what_a_forward_saves_comes_after_all_that_its_caller_gets() -> None:
         (results,) = next(n for n in graph.graph.nodes if n.op == "output").args
         found.append(
             (
-                uncompiled_graph.describe(graph, kwargs, GraphInfo("g", "")),
+                uncompiled_graph.describe(graph, [], kwargs, GraphInfo("g", "")),
                 [str(node) for node in results],
             )
         )
