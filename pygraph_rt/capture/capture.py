@@ -164,9 +164,10 @@ def _inputs(job: Job) -> InputPlan:
                 i,
                 alignment_class(t.data_ptr()),
                 t.data_ptr() == addresses.get(i),
-                TensorLayout(t.shape, t.stride(), t.device),
+                TensorLayout(t.shape, t.stride(), t.dtype, t.device),
             )
-            for i, t in job.inputs.items()
+            for i, t in enumerate(args)
+            if isinstance(t, torch.Tensor) and i not in job.signature.numbers
         ),
         tuple((i, a) for i, a in enumerate(args) if not isinstance(a, torch.Tensor)),
         tuple(sorted(job.signature.numbers)),

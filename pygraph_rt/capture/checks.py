@@ -47,6 +47,11 @@ def _check_tensor(i: int, value: torch.Tensor, device: int) -> None:
         )
     if value.layout is not torch.strided or value.is_quantized:
         raise Unprovable(f"argument {i} is a sparse or quantized tensor")
+    if value.is_conj() or value.is_neg():
+        raise Unprovable(
+            f"argument {i} is a view as conjugate or negative numbers, which its memory does not "
+            "hold; call `resolve_conj()` or `resolve_neg()` on it"
+        )
 
 
 def check_allocator() -> None:

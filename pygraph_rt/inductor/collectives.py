@@ -38,7 +38,34 @@ def effectful(node: Any) -> str:
     if node.target is not with_effects:
         return ""
     _token, operator, *_ = node.args
-    return str(operator._schema.name) if isinstance(operator, torch._ops.OpOverload) else ""
+    named = isinstance(operator, torch._ops.OpOverload)
+    return str(operator.name()) if named else ""
+
+
+def in_nested_region(module: Any, inside: bool = False) -> str:
+    """The name of an operator in a nested region (`torch.compiler.nested_compile_region`) that has
+    to run on each call: compiled code cannot be cut there. "" where there is none.
+    """
+    for node in module.graph.nodes:
+        target = node.target
+        unsafe = torch.Tag.cudagraph_unsafe in getattr(target, "tags", ())
+        found = effectful(node) or (str(target) if is_collective(target) or unsafe else "")
+        if inside and found:
+            return found
+        for region in _nested_regions(module, node):
+            if found := in_nested_region(region, inside=True):
+                return found
+    return ""
+
+
+def _nested_regions(module: Any, node: Any) -> list[Any]:
+    """The graphs of the nested regions that a node calls."""
+    from torch._higher_order_ops.invoke_subgraph import invoke_subgraph
+
+    if not any(each is invoke_subgraph for each in (node.target, *node.args)):
+        return []
+    given = [getattr(module, n.target, None) for n in node.all_input_nodes if n.op == "get_attr"]
+    return [each for each in given if isinstance(each, torch.fx.GraphModule)]
 
 
 @contextlib.contextmanager

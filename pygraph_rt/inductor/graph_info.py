@@ -23,10 +23,10 @@ class GraphInfo(NamedTuple):
     split it. donated: may be written to although they are no mutation (a backward reuses saved
     activations). seeds: seeds and offsets of attention. unread: those that nothing reads, because
     that attention drops nothing. scalars: outputs that are one. forward: whether a backward belongs
-    to it. backward: whether it is one. parts: whether tensors in it are parts of
-    tensor subclasses, which may look where in its memory a part begins. saved: outputs that only a
-    backward sees. inputs: how many there are. dynamic: those with sizes that may differ between
-    calls.
+    to it. backward: whether it is one. parts: whether tensors in it are parts of tensor subclasses,
+    which may look where in its memory a part begins. saved: outputs that only a backward sees.
+    nested: an operator in a nested region that has to run on each call. inputs: how many there are.
+    dynamic: those with sizes that may differ between calls.
     """
 
     name: str
@@ -41,6 +41,7 @@ class GraphInfo(NamedTuple):
     backward: bool = False
     parts: bool = False
     saved: frozenset[int] = frozenset()
+    nested: str = ""
     inputs: int = 0
     dynamic: frozenset[int] = frozenset()
 
@@ -74,8 +75,8 @@ def from_text(text: str, name: str, source: str) -> GraphInfo:
         found["cuts"] = tuple(Cut(*cut) for cut in found["cuts"])
         found["scalars"] = {int(i): role for i, role in found["scalars"]}
         found |= {each: frozenset(found[each]) for each in _SETS}
-        types = [type(found[each]) for each in ("forward", "backward", "parts", "inputs")]
-        if types != [bool, bool, bool, int]:
+        names = ("forward", "backward", "parts", "nested", "inputs")
+        if [type(found[each]) for each in names] != [bool, bool, bool, str, int]:
             raise TypeError("a value of another type")
         return GraphInfo(name, source, **found)
     except (AttributeError, KeyError, TypeError) as error:

@@ -183,6 +183,8 @@ def why_no_region(compiled: Any, graph: GraphInfo) -> str | None:
             "Inductor keeps all of its operations out of what can be captured"
             f"{f' ({left_out})' if left_out else _settings()}"
         )
+    if graph.nested:
+        return f"{graph.nested} has to run on each call, and no nested region can be cut"
     if getattr(compiled, "recursively_apply_fns", None) is None:
         return "this torch does not say how to reach its partitions"
     return None

@@ -41,6 +41,7 @@ NEEDED = (
     "torch._guards.TracingContext",
     "torch._guards.detect_fake_mode",
     "torch._higher_order_ops.effects.with_effects",
+    "torch._higher_order_ops.invoke_subgraph.invoke_subgraph",
     "torch._inductor.compile_fx.compile_fx_inner",
     "torch._inductor.config.unsafe_marked_cacheable_functions",
     "torch._inductor.cpp_builder.get_cpp_compiler",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pygraph_rt.host_values.crossings import frames_of
+from pygraph_rt.inductor.collectives import in_nested_region
 from pygraph_rt.inductor.graph_info import GraphInfo
 from pygraph_rt.plan.outputs import Scalar
 
@@ -45,7 +46,8 @@ def describe(
 ) -> GraphInfo:
     """`known` with what the graph says; read before compilation, which changes the graph."""
     dynamic = dynamic_inputs(example_inputs)
-    known = known._replace(inputs=len(example_inputs), dynamic=dynamic)
+    nested = in_nested_region(graph)
+    known = known._replace(inputs=len(example_inputs), dynamic=dynamic, nested=nested)
     if kwargs.get("is_inference"):
         return known
     if not kwargs.get("is_backward"):

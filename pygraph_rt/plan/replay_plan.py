@@ -15,18 +15,22 @@ if TYPE_CHECKING:
 
 
 class TensorLayout(NamedTuple):
-    """Which elements of its memory a tensor has, and where that is."""
+    """How a tensor's elements lie in its memory, what they are, and where that is."""
 
     size: Dims
     stride: Dims
+    dtype: torch.dtype
     device: torch.device
 
     def fits(self, value: torch.Tensor) -> bool:
-        """Whether a tensor has this layout; strides along a single element say nothing."""
-        if value.shape != self.size or value.device != self.device:
+        """Whether a tensor has this layout, and its elements are what its memory holds, not their
+        conjugates or negatives. Strides along a single element say nothing.
+        """
+        found = (value.shape, value.dtype, value.device)
+        if found != (self.size, self.dtype, self.device) or value.is_conj() or value.is_neg():
             return False
         steps = zip(self.size, value.stride(), self.stride, strict=True)
-        return not value.numel() or all(n == 1 or one == other for n, one, other in steps)
+        return all(n == 1 or one == other for n, one, other in steps)
 
 
 class TensorInput(NamedTuple):

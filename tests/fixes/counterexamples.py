@@ -428,6 +428,12 @@ CASES = [
             head="x: torch.Tensor, y: torch.Tensor",
         ),
     ),
+    Case(
+        "tensor_assert",
+        "compared",
+        "PG201",
+        lines("assert round(«x.max().item()», 2) <= x.min()", "return x"),
+    ),
     Case("tensor_assert", "done", "PG304", lines("assert «x.max() < 3»", "return x")),
     Case(
         "tensor_assert",

@@ -22,7 +22,7 @@ Follow = Callable[[list[Any], array], bool]
 Make = Callable[[Items, array], Follow]
 
 
-LAYOUT = TensorLayout((1,), (1,), torch.device("cpu"))
+LAYOUT = TensorLayout((1,), (1,), torch.float32, torch.device("cpu"))
 
 
 def in_python(items: Items, addresses: array[int], stays: bool) -> Follow:
@@ -44,7 +44,7 @@ def make_laid_out(request: pytest.FixtureRequest) -> Callable[[torch.Tensor, arr
     """What follows one input, laid out as a tensor is, whose place among the addresses is 0."""
 
     def made(usual: torch.Tensor, addresses: array[int]) -> Follow:
-        layout = TensorLayout(usual.shape, usual.stride(), usual.device)
+        layout = TensorLayout(usual.shape, usual.stride(), usual.dtype, usual.device)
         item = (0, 0, alignment_class(usual.data_ptr()), layout)
         if request.param == "compiled code":
             follow: Follow = request.getfixturevalue("memory_module").Inputs((item,))
@@ -132,22 +132,27 @@ def test_an_input_that_is_laid_out_otherwise_is_not_followed(
     assert addresses[0] == (moved.data_ptr() if expected else 5)
 
 
-def test_an_input_without_elements_fits_whatever_its_strides(
-    make_laid_out: Callable[[torch.Tensor, array], Follow],
+@pytest.mark.parametrize(
+    "other",
+    [
+        torch.Tensor.conj,
+        torch._neg_view,
+        torch.Tensor.to_sparse,
+        lambda usual: usual.to("meta"),
+        lambda usual: usual.view(torch.float64),
+        lambda usual: usual.view(torch.float32)[:4],
+    ],
+    ids=["conjugate", "negative", "sparse", "elsewhere", "another dtype", "real"],
+)
+def test_an_input_whose_memory_means_something_else_is_not_followed(
+    make_laid_out: Callable[[torch.Tensor, array], Follow], other: Callable[..., torch.Tensor]
 ) -> None:
-    usual, addresses = laid_out((0, 4), (4, 1)), array("Q", [0])
-    follow = make_laid_out(usual, addresses)
-    assert follow([laid_out((0, 4), (1, 1))], addresses)
-    assert not follow([laid_out((4, 0), (4, 1))], addresses)
-
-
-def test_an_input_on_another_device_is_not_followed(
-    make_laid_out: Callable[[torch.Tensor, array], Follow],
-) -> None:
-    usual, addresses = laid_out((4,), (1,)), array("Q", [0])
+    usual = ROOM[:8].view(torch.complex64)
+    addresses = array("Q", [0])
     follow = make_laid_out(usual, addresses)
     assert follow([usual], addresses)
-    assert not follow([usual.to("meta")], addresses)
+    assert not follow([other(usual)], addresses)
+    assert follow([usual.conj().conj()], addresses)
 
 
 PLACES = [aligned(residue) for residue in (0, 0, 64, 64, 32)]

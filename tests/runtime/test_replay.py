@@ -40,6 +40,7 @@ from tests.runtime.software_gpu import Generator
 pytestmark = pytest.mark.usefixtures("way_of_taking")
 
 WEIGHT, FIRST, SECOND = 0, 1, 2
+CPU_LAYOUT = TensorLayout((16,), (1,), torch.float32, torch.device("cpu"))
 OUT, POOL = Block("output", 0), Block("pool", 0)
 # node 0 reads the weight and input 1 into the pool, node 1 pool and input 2 into the output,
 # node 2 has many words of the pool, which is patched by vector instructions.
@@ -116,10 +117,7 @@ class Rig:
             PatchPlan(PATCHES, 3),
             (SubGraph(range(3), (POOL,), (0,)),),
             InputPlan(
-                tuple(
-                    TensorInput(i, 64, i in stays, TensorLayout((16,), (1,), torch.device("cpu")))
-                    for i in (WEIGHT, FIRST, SECOND)
-                ),
+                tuple(TensorInput(i, 64, i in stays, CPU_LAYOUT) for i in (WEIGHT, FIRST, SECOND)),
                 ((3, 5),),
             ),
             self.outputs,

@@ -20,7 +20,7 @@ from pygraph_rt.plan.replay_plan import (
     TensorLayout,
 )
 
-LAYOUT = TensorLayout((4,), (1,), torch.device("cuda", 1))
+LAYOUT = TensorLayout((4,), (1,), torch.float32, torch.device("cuda", 1))
 POOL, LATER = Block("pool", 0), Block("pool", 1)
 PLAN = ReplayPlan(
     PatchPlan((Patch(0, 0, 0, Block("input", 0), 0), Patch(2, 0, 0, POOL, 64)), 3),

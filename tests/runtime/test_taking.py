@@ -26,7 +26,7 @@ guards = torch._C._dynamo.guards
 EMPTY, VIEW = guards._empty_strided_cpu, guards._reinterpret_tensor
 DTYPES = [torch.float32, torch.bfloat16, torch.uint8, torch.complex64, torch.bool]
 TOO_LARGE = ((1 << 56,), (1,), torch.uint8)
-LAYOUT = ((1,), (1,), torch.device("cpu"))
+LAYOUT = ((1,), (1,), torch.float32, torch.device("cpu"))
 
 
 def storage(size: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Storage:
@@ -464,8 +464,8 @@ def test_views_of_both_lists(memory_module: Any) -> None:
         ("Inputs", (((-1, 0, 64, LAYOUT),),)),
         ("Inputs", (((0, -1, 64, LAYOUT),),)),
         ("Inputs", (((0, 0, 64),),)),
-        ("Inputs", (((0, 0, 64, ((1,), (), torch.device("cpu"))),),)),
-        ("Inputs", (((0, 0, 64, ((1,), (1,), "cpu")),),)),
+        ("Inputs", (((0, 0, 64, ((1,), (), torch.float32, torch.device("cpu"))),),)),
+        ("Inputs", (((0, 0, 64, ((1,), (1,), torch.float32, "cpu")),),)),
         ("Views", ([],)),
         ("Views", (((2, 0, (), (), 0),),)),
         ("Views", (((0, -1, (), (), 0),),)),

@@ -417,6 +417,7 @@ struct Input {
     size_t place;   /* among the addresses */
     uint64_t align; /* its alignment class */
     Integers size, stride;
+    at::ScalarType dtype;
     c10::Device device;
     uint64_t known; /* where it was */
     uint64_t now;
@@ -432,32 +433,35 @@ uint64_t alignment_class(uint64_t address)
     return low ? low & -low : 256;
 }
 
-/* Whether a tensor has the layout; strides along a single element say nothing. */
+/* Whether a tensor has the layout, and its elements are what its memory holds; strides along a
+ * single element say nothing. */
 bool Input::fits(const at::Tensor &tensor) const
 {
-    const c10::IntArrayRef sizes = tensor.sizes(), steps = tensor.strides();
-    if (sizes != c10::IntArrayRef(size) || tensor.device() != device)
+    if (tensor.layout() != at::kStrided || tensor.device() != device ||
+        tensor.scalar_type() != dtype || tensor.is_conj() || tensor.is_neg() ||
+        tensor.sizes() != c10::IntArrayRef(size))
         return false;
-    if (steps == c10::IntArrayRef(stride) || tensor.numel() == 0)
-        return true;
+    const c10::IntArrayRef steps = tensor.strides();
     for (size_t i = 0; i < size.size(); i++)
         if (size[i] != 1 && steps[i] != stride[i])
             return false;
     return true;
 }
 
-/* Of Inputs(((argument, place, alignment class, (size, strides, device)), ...)) */
+/* Of Inputs(((argument, place, alignment class, (size, strides, dtype, device)), ...)) */
 Input read_input(PyObject *given)
 {
-    PyObject **const parts = items(given, 4), **const layout = items(parts[3], 3);
+    PyObject **const parts = items(given, 4), **const layout = items(parts[3], 4);
     const int64_t argument = integer(parts[0]), place = integer(parts[1]);
     TORCH_CHECK_VALUE(argument >= 0 && place >= 0, "a place is not negative");
-    TORCH_CHECK_TYPE(THPDevice_Check(layout[2]), "an input is on a device");
+    TORCH_CHECK_TYPE(THPDtype_Check(layout[2]) && THPDevice_Check(layout[3]),
+                     "an input has a dtype and is on a device");
     Integers size = integers(layout[0]), stride = integers(layout[1]);
     TORCH_CHECK_VALUE(size.size() == stride.size(), "a stride for each dimension");
     return {static_cast<Py_ssize_t>(argument), static_cast<size_t>(place),
             static_cast<uint64_t>(integer(parts[2])), std::move(size), std::move(stride),
-            reinterpret_cast<THPDevice *>(layout[2])->device, 0, 0};
+            reinterpret_cast<THPDtype *>(layout[2])->scalar_type,
+            reinterpret_cast<THPDevice *>(layout[3])->device, 0, 0};
 }
 
 
@@ -493,9 +497,10 @@ PyObject *call_inputs(PyObject *self, PyObject *arguments, PyObject *)
                                .unsafeGetStorageImpl());
     for (Input &input : inputs) {
         const at::Tensor &tensor = THPVariable_Unpack(PyList_GET_ITEM(args, input.argument));
+        if (!input.fits(tensor))
+            Py_RETURN_FALSE;
         input.now = address(tensor);
-        const bool moved = input.now != input.known;
-        if ((moved && alignment_class(input.now) != input.align) || !input.fits(tensor))
+        if (input.now != input.known && alignment_class(input.now) != input.align)
             Py_RETURN_FALSE;
     }
     for (Input &input : inputs) {

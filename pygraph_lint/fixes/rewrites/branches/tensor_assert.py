@@ -18,6 +18,8 @@ from pygraph_lint.fixes.engine.build import changed, joined, operand
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.conditions import PLAIN, operands
 
+_LOOKING_UP = ("gather", "index_select", "take", "take_along_dim", "embedding")
+
 
 class TensorAssert(Rewrite):
     """PG304, and what is read inside an assert."""
@@ -38,11 +40,11 @@ class TensorAssert(Rewrite):
             truth = _is_truth(site, part)
             site.require("truth", truth, "an operand is not certainly a tensor")
         guarded = any(_looks_up(part) for part in parts[1:])
-        site.require(
-            "guarded", not guarded, "what is looked up may only be there where others hold"
-        )
-        read = any(_item(inner) is not None for inner in ast.walk(node.test))
-        site.require("done", read or len(parts) > 1, "torch.compile needs none here")
+        site.require("guarded", not guarded, "an operand looks up what others protect")
+        reads = [each for each in ast.walk(node.test) if _item(each) is not None]
+        sides = [*parts, *(side for part in parts for side in compared(part) or ())]
+        site.require("compared", {*reads} <= {*sides}, "what is read is not only compared")
+        site.require("done", bool(reads) or len(parts) > 1, "torch.compile needs none here")
         site.require("message", constant, "the message is computed: the graph breaks all the same")
         site.safe_only_if(
             "compiled", False, "in compiled code the failure is a RuntimeError of the device"
@@ -54,8 +56,10 @@ class TensorAssert(Rewrite):
 
 def _looks_up(part: ast.expr) -> bool:
     """Whether an operand looks up by what is not written out."""
-    indices = (each.slice for each in ast.walk(part) if isinstance(each, ast.Subscript))
-    return any(isinstance(each, ast.Name) for index in indices for each in ast.walk(index))
+    nodes = [*ast.walk(part)]
+    indices = [each.slice for each in nodes if isinstance(each, ast.Subscript)]
+    named = any(isinstance(each, ast.Name) for index in indices for each in ast.walk(index))
+    return named or any(method_name(each) in _LOOKING_UP for each in nodes)
 
 
 def _is_truth(site: Site, node: ast.expr) -> bool:
@@ -77,10 +81,8 @@ def _item(node: ast.AST) -> ast.expr | None:
 
 def _on_device(site: Site, node: ast.expr) -> cst.BaseExpression:
     """The operand with each ``.item()`` taken off."""
-    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call) and _item(each)]
-    found = changed(
-        site.expression_node(node), dict.fromkeys(map(site.file.node, calls), _receiver)
-    )
+    calls = [site.file.node(each) for each in ast.walk(node) if _item(each) is not None]
+    found = changed(site.expression_node(node), dict.fromkeys(calls, _receiver))
     assert isinstance(found, cst.BaseExpression)
     return found
 
