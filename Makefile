@@ -12,6 +12,7 @@ RULE_TORCHES := 2.11.0 2.12.1 2.13.0 2.14.1 2.15.0
 TEST_JOBS ?= 2
 
 .PHONY: \
+	adverse-gpu \
 	bench-breaks \
 	bench-captured \
 	bench-compare \
@@ -129,6 +130,11 @@ test-packaging: $(VENV)/.ready-long
 # and needs the GPU to itself.
 test-gpu:
 	$(PYTHON) -m pytest tests/gpu -q $(ARGS)
+
+# Programs that try to make graphs give other results, in a process each; needs what test-gpu needs but for pytest.
+# ARGS="--jobs 12 --resume"; ARGS="--only saved_,op_" takes those with such names.
+adverse-gpu:
+	$(PYTHON) -m tests.gpu.adverse $(ARGS)
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
