@@ -36,19 +36,16 @@ class TensorAssert(Rewrite):
         constant = node.msg is None or isinstance(node.msg, ast.Constant)
         if site.finding.code == "PG301" and (len(parts) < 2 or not constant):
             raise Declined
-        for part in parts:
-            truth = _is_truth(site, part)
-            site.require("truth", truth, "an operand is not certainly a tensor")
+        truth = all(_is_truth(site, part) for part in parts)
+        site.require("truth", truth, "an operand is not certainly a tensor")
         guarded = any(_looks_up(part) for part in parts[1:])
         site.require("guarded", not guarded, "an operand looks up what others protect")
         reads = [each for each in ast.walk(node.test) if _item(each) is not None]
-        sides = [*parts, *(side for part in parts for side in compared(part) or ())]
-        site.require("compared", {*reads} <= {*sides}, "what is read is not only compared")
+        terms = {term for part in parts for term in _terms(part)}
+        site.require("compared", {*reads} <= terms, "what is read is not only compared")
         site.require("done", bool(reads) or len(parts) > 1, "torch.compile needs none here")
         site.require("message", constant, "the message is computed: the graph breaks all the same")
-        site.safe_only_if(
-            "compiled", False, "in compiled code the failure is a RuntimeError of the device"
-        )
+        site.safe_only_if("compiled", False, "compiled code raises a RuntimeError of the device")
         conditions = [_on_device(site, part) for part in parts]
         several = joined(map(operand, conditions), cst.BitAnd())
         site.put(node.test, several if len(conditions) > 1 else conditions[0])
@@ -56,10 +53,16 @@ class TensorAssert(Rewrite):
 
 def _looks_up(part: ast.expr) -> bool:
     """Whether an operand looks up by what is not written out."""
-    nodes = [*ast.walk(part)]
-    indices = [each.slice for each in nodes if isinstance(each, ast.Subscript)]
+    indices = [each.slice for each in ast.walk(part) if isinstance(each, ast.Subscript)]
     named = any(isinstance(each, ast.Name) for index in indices for each in ast.walk(index))
-    return named or any(method_name(each) in _LOOKING_UP for each in nodes)
+    return named or any(method_name(each) in _LOOKING_UP for each in ast.walk(part))
+
+
+def _terms(node: ast.AST) -> list[ast.AST]:
+    """A node, what it compares if it is a comparison, and what arithmetic is done with."""
+    works = isinstance(node, (ast.Compare, ast.BinOp, ast.UnaryOp))
+    inner = [*ast.iter_child_nodes(node)] if works else []
+    return [node, *(term for each in inner for term in _terms(each))]
 
 
 def _is_truth(site: Site, node: ast.expr) -> bool:
