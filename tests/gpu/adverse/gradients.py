@@ -35,6 +35,18 @@ def backward_twice(c: Context) -> object:
 
 
 @case()
+def gradients_that_come_in_as_conjugates(c: Context) -> object:
+    """A gradient's memory holds the conjugates of its numbers; sizes and strides are the same."""
+    f = c.compile(lambda x: torch.fft.fft(x) * 1)
+    for i in range(N):
+        x, a = c.tensor(8).requires_grad_(), c.tensor(8)
+        z = f(x)
+        loss = z * a if i < N // 2 else z.conj() + a
+        loss.abs().sum().backward()
+        c.keep(x.grad)
+
+
+@case()
 def tangents_of_every_kind(c: Context) -> object:
     """Gradients that come in expanded, transposed, misaligned, the same for two outputs, or for one
     only.

@@ -138,7 +138,7 @@ def op_on_side_stream(c: Context) -> object:
 
 @case()
 def effectful_op(c: Context) -> object:
-    """A custom operator that is registered with an ordered effect."""
+    """A custom operator that is registered with an ordered effect, in a nested region, too."""
     try:
         from torch._higher_order_ops.effects import _EffectType, _register_effectful_op
     except ImportError:
@@ -154,9 +154,11 @@ def effectful_op(c: Context) -> object:
     effect.register_fake(lambda x: torch.empty_like(x))
     _register_effectful_op(effect._opoverload, _EffectType.ORDERED)
     f = c.compile(lambda x: effect(x * 2) + effect(x))
+    nested = torch.compiler.nested_compile_region(lambda x: effect(x.sin()).cos())
+    g = c.compile(lambda x: nested(nested(x)) + 1)
     with torch.no_grad():
         for _ in range(12):
-            c.keep(f(c.tensor(16)))
+            c.keep(f(c.tensor(16)), g(c.tensor(16)))
     return len(seen)
 
 
