@@ -53,7 +53,8 @@ class InputAddresses:
         """`stays` are arguments that have not moved so far."""
         self._addresses = addresses
         self._same_addresses = platform.same_addresses
-        self._layouts = [(item.argument, item.layout) for item in inputs]
+        # `fits`, written out: a call has hundreds of inputs.
+        self._layouts = [(item.argument, item.layout, *item.layout) for item in inputs]
         self._by_argument = {item.argument: item for item in inputs}
         still = [item.argument for item in inputs if item.argument in stays]
         moving = [item for item in inputs if item.argument not in stays]
@@ -67,8 +68,12 @@ class InputAddresses:
         """Write the addresses of inputs that moved; False where one is aligned or laid out in
         another way than at the capture.
         """
-        if not all(layout.fits(args[argument]) for argument, layout in self._layouts):
-            return False
+        for argument, layout, size, stride, dtype, device in self._layouts:
+            value = args[argument]
+            same = value.shape == size and value.stride() == stride and value.dtype is dtype
+            plain = value.device == device and not (value.is_neg() or value.is_conj())
+            if not ((same and plain) or layout.fits(value)):
+                return False
         still, _moving, arguments = self._followed
         if still and not self._same_addresses(args, self._where, still):
             if not self._follow_still(args, still):
