@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import gc
 import json
 import os
 import tempfile
@@ -30,19 +29,15 @@ RESULT = Path("benchmarks/results/frameworks.json")
 
 
 def one(name: str, mode: str, setup: Setup) -> dict[str, int]:
-    """MiB while one mode warms up and afterwards, largest values: what torch reserves, what is
-    allocated in it, and at the end what of the GPU is in use by the process.
+    """MiB while one mode warms up and afterwards, largest values: what torch reserves, and what is
+    allocated in it.
     """
     warnings.simplefilter("ignore")
     torch._dynamo.config.recompile_limit = 64
     torch.set_float32_matmul_precision("high")
     framework = load(name)
-    free = torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else 0
     meter = Meter(*lengths(framework, setup))
     run(framework, mode, meter, setup)
-    gc.collect()
-    if torch.cuda.is_available():
-        meter.memory["device_mib"] = (free - torch.cuda.mem_get_info()[0]) >> 20
     return meter.memory
 
 
@@ -81,7 +76,8 @@ def main() -> None:
             zip(chosen, pool.map(lambda n: all_modes(n, cache, extra), chosen), strict=True)
         )
     for row in result["rows"]:
-        row["memory"] = found.get(row["name"], row.get("memory"))
+        if row["name"] in found:
+            row["memory"] = found[row["name"]]
     given.out.write_text(json.dumps(result, indent=1) + "\n")
 
 

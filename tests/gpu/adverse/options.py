@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from tests.gpu.adverse.harness import CUDA, DEVICE, Context, case
-from tests.gpu.adverse.parts import Net, grads
+from tests.gpu.adverse.parts import Net, grads, step
 
 
 def train(c: Context, **options: object) -> None:
@@ -17,10 +17,7 @@ def train(c: Context, **options: object) -> None:
     f = c.compile(m, options=options)
     for _ in range(10):
         x = c.tensor(16, 32).requires_grad_()
-        y = f(x)
-        y.sin().sum().backward()
-        c.keep(y, x.grad, grads(m))
-        m.zero_grad()
+        step(c, f, m, x)
 
 
 @case()
@@ -153,8 +150,5 @@ def backend_options(c: Context) -> object:
         f = c.compile(m, options=options)
         for _ in range(10):
             x = c.tensor(16, 32).requires_grad_()
-            y = f(x)
-            y.sin().sum().backward()
-            c.keep(y, x.grad, grads(m))
-            m.zero_grad()
+            step(c, f, m, x)
         c.reset()

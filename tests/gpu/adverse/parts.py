@@ -57,6 +57,14 @@ def grads(m: nn.Module) -> list[torch.Tensor | None]:
     return [None if p.grad is None else p.grad.clone() for p in m.parameters()]
 
 
+def step(c: Context, run: Any, m: nn.Module, x: torch.Tensor) -> None:
+    """One training step, whose result and gradients are kept; the next one begins without any."""
+    y = run(x)
+    y.sin().sum().backward()
+    c.keep(y, x.grad, grads(m))
+    m.zero_grad()
+
+
 def some(t: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """A part of a large result, and a sum of its bits."""
     flat = t.detach().reshape(-1)

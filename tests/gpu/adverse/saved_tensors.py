@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from tests.gpu.adverse.harness import CUDA, DEVICE, Context, case
-from tests.gpu.adverse.parts import N, Net, filled, grads, some
+from tests.gpu.adverse.parts import N, Net, filled, grads, some, step
 
 
 @case()
@@ -80,10 +80,7 @@ def saved_hooks_swap_values(c: Context) -> object:
             pack, lambda t: t.float() if t.dtype == torch.float64 else t
         )
         with hooks if i >= 6 and i % 3 else contextlib.nullcontext():
-            y = f(x)
-        y.sin().sum().backward()
-        c.keep(y, x.grad, grads(m))
-        m.zero_grad()
+            step(c, f, m, x)
 
 
 @case()
@@ -130,10 +127,7 @@ def saved_hooks_call_the_same_code(c: Context) -> object:
             if i % 2
             else contextlib.nullcontext()
         ):
-            y = f(x)
-        y.sin().sum().backward()
-        c.keep(y, x.grad, grads(m))
-        m.zero_grad()
+            step(c, f, m, x)
     return seen
 
 
