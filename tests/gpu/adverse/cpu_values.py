@@ -36,7 +36,7 @@ def cpu_scalars_change(c: Context) -> object:
 @case(cuda=True)
 def pinned_inputs_overwritten(c: Context) -> object:
     """Pinned CPU values are overwritten right after the call that reads them."""
-    f = c.compile(lambda x, p, q: x * p.to(x.device, non_blocking=True) + q)
+    f = c.compile(lambda x, p, q: x * p.to(x.device) + q)
     p, q = torch.randn(512).pin_memory(), torch.tensor(1.5).pin_memory()
     x = c.tensor(2048, 512)
     with torch.no_grad():

@@ -151,13 +151,14 @@ class Context:
         self, *shape: int, dtype: torch.dtype = torch.float32, scale: float = 1.0
     ) -> torch.Tensor:
         """Numbers of the program's own generator: the same in each mode."""
+        drawn: Any = {"generator": self._generator, "device": "cpu"}
         if dtype is torch.bool:
-            return (torch.rand(*shape, generator=self._generator) > 0.5).to(DEVICE)
+            return (torch.rand(*shape, **drawn) > 0.5).to(DEVICE)
         if not (dtype.is_floating_point or dtype.is_complex):
-            return torch.randint(0, 50, shape, generator=self._generator).to(dtype).to(DEVICE)
-        numbers = torch.randn(*shape, generator=self._generator) * scale
+            return torch.randint(0, 50, shape, **drawn).to(dtype).to(DEVICE)
+        numbers = torch.randn(*shape, **drawn) * scale
         if dtype.is_complex:
-            numbers = torch.complex(numbers, torch.randn(*shape, generator=self._generator))
+            numbers = torch.complex(numbers, torch.randn(*shape, **drawn))
         return numbers.to(dtype).to(DEVICE)
 
     def compile(

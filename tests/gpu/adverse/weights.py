@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.gpu.adverse.harness import CUDA, DEVICE, Context, case, wait
-from tests.gpu.adverse.parts import N, Net, filled, grads, some
+from tests.gpu.adverse.parts import N, Net, filled, grads, some, step
 
 
 @case()
@@ -20,7 +20,10 @@ def batch_norm_alternates(c: Context) -> object:
     m = filled(
         c,
         nn.Sequential(
-            nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6, momentum=0.3), nn.ReLU(), nn.Conv2d(6, 4, 1)
+            nn.Conv2d(3, 6, 3, bias=False),
+            nn.BatchNorm2d(6, momentum=0.3),
+            nn.ReLU(),
+            nn.Conv2d(6, 4, 1),
         ),
         0.4,
     )
@@ -110,10 +113,8 @@ def parameters_replaced(c: Context) -> object:
             with torch.no_grad():
                 m.a.weight.data = m.b.weight.detach().t()
         m.on = i % 4 < 2
-        x = c.tensor(8, 32)
-        y = f(x)
-        y.sin().sum().backward()
-        c.keep(y, grads(m))
+        # torch 2.11 guards no strides of weights: there, compiled code raises in the last steps.
+        c.keep(c.attempt(step, c, f, m, c.tensor(8, 32).requires_grad_()))
         m.zero_grad()
 
 
