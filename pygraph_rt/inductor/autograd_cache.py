@@ -25,6 +25,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
 ARGUMENT = "pygraph"
 """The argument of a graph's compilation that holds what is known of it."""
 
@@ -73,7 +75,9 @@ def cached(restore: Restore, options: str) -> Iterator[dict[str, Any]]:
     beside what torch knows.
     """
     known = getattr(_inductor_config(), _KEYS)
-    settings: dict[str, Any] = {_KEYS: {**known, ARGUMENT: f"{_code()} {options}"}}
+    # torch 2.11 leaves the default dtype out of the key, which code that makes tensors rests on.
+    entry = f"{_code()} {torch.get_default_dtype()} {options}"
+    settings: dict[str, Any] = {_KEYS: {**known, ARGUMENT: entry}}
     if has_policies():
         yield {**settings, "cudagraph_policy": _policy()(restore)}
         return

@@ -176,6 +176,20 @@ def test_a_graph_whose_text_is_damaged_is_compiled_again(monkeypatch: pytest.Mon
 
 
 @needs_policy
+def test_code_of_another_default_dtype_has_another_key() -> None:
+    """torch 2.11 leaves it out: it gave what was compiled for float32 to a program in float64."""
+    with autograd_cache.cached(lambda graph, text: None, "") as settings:
+        usual = settings["unsafe_marked_cacheable_functions"]
+    try:
+        torch.set_default_dtype(torch.float64)
+        with autograd_cache.cached(lambda graph, text: None, "") as settings:
+            assert settings["unsafe_marked_cacheable_functions"] != usual
+    finally:
+        torch.set_default_dtype(torch.float32)
+    with autograd_cache.cached(lambda graph, text: None, "") as settings:
+        assert settings["unsafe_marked_cacheable_functions"] == usual
+
+
 def test_a_policy_of_the_program_stays_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch._inductor import config
     from torch._inductor.cudagraph_utils import CUDAGraphPolicy

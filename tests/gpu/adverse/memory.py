@@ -46,7 +46,7 @@ def env_expandable(c: Context) -> object:
     """Expandable segments, rounding, collection, and empty_cache in each step."""
     m = Net(c, 64, 0.3)
     f = c.compile(m)
-    opt = torch.optim.SGD(m.parameters(), lr=0.1)
+    opt = torch.optim.SGD(m.parameters(), lr=1e-4)
     for _ in range(N):
         y = f(c.tensor(256, 64))
         y.sin().sum().backward()
