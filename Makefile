@@ -126,7 +126,7 @@ test-packaging: $(VENV)/.ready-long
 	$(BIN)/python -m pytest -q --durations 5 tests/long/test_packaging.py
 
 # Uses the given interpreter as it is: PYTHON=... needs torch with CUDA and pytest, nothing of the linter.
-# ARGS="-n 14 --ignore tests/gpu/test_selection.py" runs them side by side (pytest-xdist); what is left out compares times,
+# ARGS="-n 14 --ignore tests/gpu/test_selection.py --ignore tests/gpu/test_trace.py" runs them side by side (pytest-xdist); what is left out compares times,
 # and needs the GPU to itself.
 test-gpu:
 	$(PYTHON) -m pytest tests/gpu -q $(ARGS)

@@ -13,13 +13,13 @@ import json
 import os
 import tempfile
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks import slices
+from benchmarks import rows, slices
 from benchmarks.frameworks.base import MODES, Meter, Setup, load, names
 from benchmarks.frameworks.measure import lengths, run
 from benchmarks.runtime.__main__ import run as run_process
@@ -48,8 +48,19 @@ def all_modes(name: str, cache: str, extra: list[str]) -> dict[str, Any]:
         found[mode] = run_process(
             ["--name", name, "--mode", mode, *extra], cache, 150, "benchmarks.frameworks.memory"
         )
+        if lines := found[mode].get("last_lines"):
+            found[mode]["last_lines"] = [rows.without_paths(line) for line in lines]
         print(name, mode, found[mode], flush=True)
     return {"modes": found, "date": datetime.date.today().isoformat(), **slices.stamp()}
+
+
+def put(path: Path, name: str, found: dict[str, Any]) -> None:
+    """Add a row's memory to a result file."""
+    result = json.loads(path.read_text())
+    for row in result["rows"]:
+        if row["name"] == name:
+            row["memory"] = found
+    path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def main() -> None:
@@ -67,18 +78,12 @@ def main() -> None:
     if given.name:
         print(json.dumps(one(given.name, given.mode, Setup(given.device, given.tiny))))
         return
-    result = json.loads(given.out.read_text())
     extra = ["--device", given.device, *(["--tiny"] if given.tiny else [])]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
         cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR", folder)
-        chosen = given.only.split(",")
-        found = dict(
-            zip(chosen, pool.map(lambda n: all_modes(n, cache, extra), chosen), strict=True)
-        )
-    for row in result["rows"]:
-        if row["name"] in found:
-            row["memory"] = found[row["name"]]
-    given.out.write_text(json.dumps(result, indent=1) + "\n")
+        waiting = {pool.submit(all_modes, n, cache, extra): n for n in given.only.split(",")}
+        for done in as_completed(waiting):  # what is measured stays, should a later row not end
+            put(given.out, waiting[done], done.result())
 
 
 if __name__ == "__main__":

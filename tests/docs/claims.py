@@ -18,6 +18,7 @@ def claims() -> dict[str, list[str]]:
     for make in (
         _workloads,
         _gpu_tests,
+        _adverse,
         _several_gpus,
         _complaints,
         _decoding,
@@ -188,6 +189,17 @@ def _gpu_tests() -> Claims:
         yield "README.md", f"{passed} of {number}"
         if counts.get("failed") == 1:
             yield "reference/limits.md", f"The one failure with torch {torch}"
+
+
+def _adverse() -> Claims:
+    counts = load("adverse.json")["counts"]
+    assert set(counts) == {"equal", "limit"}
+    yield (
+        "reference/limits.md",
+        f"{sum(counts.values())} programs try to make graphs give other results than compiled code "
+        f"(`make adverse-gpu`, torch 2.11): {counts['equal']} give the same, bit for bit, and "
+        f"{counts['limit']} differ as",
+    )
 
 
 def _complaints() -> Claims:
