@@ -24,6 +24,7 @@ import networkx, numpy, torch
 VARIABLE = contextvars.ContextVar("variable", default=1)
 INDEX, VALUE = torch.tensor([[0, 1], [1, 0]]), torch.ones(2)
 STARTS, ENDS = torch.tensor([0, 1, 2]), torch.tensor([1, 0])
+SPARSE, ROWS = torch.eye(4).to_sparse(), torch.eye(4).to_sparse_csr()
 FILE, ARRAY = os.devnull, numpy.array([0.0, 1.0, 2.0])
 
 
@@ -267,7 +268,22 @@ BREAKS: dict[str, dict[str, str]] = {
         "torch.sparse_bsr_tensor": "torch.sparse_bsr_tensor(STARTS, ENDS, torch.ones(2, 1, 1))",
         "torch.sparse_bsc_tensor": "torch.sparse_bsc_tensor(STARTS, ENDS, torch.ones(2, 1, 1))",
         "torch.sparse.spdiags": "torch.sparse.spdiags(torch.ones(1, 3), torch.tensor([0]), (3, 3))",
+        "torch.sparse.FloatTensor": "torch.sparse.FloatTensor(INDEX, VALUE)",
+        "torch.sparse.DoubleTensor": "torch.sparse.DoubleTensor(INDEX, VALUE.double())",
     },
+}
+# Each in a program of its own: torch.compile leaves a function that reads a sparse tensor
+# uncompiled.
+ALONE: dict[str, str] = {
+    "torch.sparse.mm": "torch.sparse.mm(SPARSE, y)",
+    "torch.sparse.addmm": "torch.sparse.addmm(y, SPARSE, y)",
+    "torch.sparse.sampled_addmm": "torch.sparse.sampled_addmm(ROWS, y.detach(), y.detach())",
+    "torch.sparse.softmax": "torch.sparse.softmax(SPARSE, 1)",
+    "torch.sparse.log_softmax": "torch.sparse.log_softmax(SPARSE, 1)",
+    "torch.sparse.sum": "torch.sparse.sum(SPARSE, 1)",
+    "torch.hspmm": "torch.hspmm(SPARSE, y)",
+    "torch.smm": "torch.smm(SPARSE, y.detach())",
+    "torch.sspaddmm": "torch.sspaddmm(SPARSE, SPARSE, y.detach())",
 }
 # Listed callables that a test cannot call: they wait for a person, a network, a file or a device,
 # or belong to a package that the tests do not need.
@@ -387,6 +403,13 @@ def test_each_listed_call_breaks(code: str, tmp_path: Path) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("call", ALONE)
+def test_each_use_of_a_sparse_tensor_breaks(call: str, tmp_path: Path) -> None:
+    assert call in RULES["PG514"].calls
+    seen, lines = run("sparse", [ALONE[call]], tmp_path)
+    assert set(lines) <= set(seen.break_lines)
+
+
 @pytest.mark.parametrize("code", METHODS)
 def test_each_listed_method_breaks(code: str, tmp_path: Path) -> None:
     listed = METHODS[code]
@@ -405,7 +428,7 @@ def test_what_is_said_to_be_traced_is(code: str, tmp_path: Path) -> None:
 
 
 def test_pages_list_only_calls_that_are_tried() -> None:
-    tried = set(NOT_CALLED)
+    tried = {*NOT_CALLED, *ALONE}
     for table in (BREAKS, TRACED):
         tried.update(call for listed in table.values() for call in listed)
     on_a_device = set(RULES["PG205"].calls)
