@@ -122,6 +122,8 @@ BREAKS: dict[str, dict[str, str]] = {
         "torch.cuda.manual_seed_all": "torch.cuda.manual_seed_all(0)",
     },
     "PG507": {
+        "exec": "exec('pass')",
+        "globals": "globals()",
         "numpy.allclose": "numpy.allclose(ARRAY, ARRAY)",
         "numpy.argwhere": "numpy.argwhere(ARRAY)",
         "numpy.array_equal": "numpy.array_equal(ARRAY, ARRAY)",
@@ -328,6 +330,13 @@ NOT_CALLED = {
     "torch.cuda.set_rng_state_all",
 }
 METHODS = {
+    "PG507": {
+        "is_pinned": "y.detach().is_pinned()",
+        "is_shared": "y.detach().is_shared()",
+        "share_memory_": "y.detach().clone().share_memory_()",
+        "storage": "y.detach().storage()",
+        "storage_offset": "y.storage_offset()",
+    },
     "PG509": {
         "resize_": "torch.ones(4).mul(2).resize_(2)",
         "resize_as_": "torch.ones(4).mul(2).resize_as_(torch.ones(2))",
