@@ -19,7 +19,6 @@ from pygraph_lint.analysis.interpreter.run import run_module
 from pygraph_lint.analysis.loops import bodies, hints
 from pygraph_lint.analysis.loops.data_loaders import loaders_for_training
 from pygraph_lint.analysis.program.constructor_options import note_options
-from pygraph_lint.analysis.program.exports import exported, patched
 from pygraph_lint.analysis.program.facts import (
     Beside,
     Call,
@@ -32,6 +31,7 @@ from pygraph_lint.analysis.program.facts import (
 from pygraph_lint.analysis.program.full_graph import may_need_full_graph
 from pygraph_lint.analysis.program.module import Module
 from pygraph_lint.analysis.program.names import import_whole_names, module_statements
+from pygraph_lint.analysis.program.patches import patched
 from pygraph_lint.analysis.syntax.nodes import deep_recursion, first_line
 from pygraph_lint.analysis.syntax.spans import Span
 from pygraph_lint.errors import SourceError
@@ -70,7 +70,6 @@ def extract(
         if kept is not None:
             kept.take(text, file)
         run_module(file, "compile" in text or "graph" in text, kept=kept)
-        facts.exported = exported(tree) if "__all__" in text else None
         if _REGION.search(text) is not None:
             facts.roots += _marked(text, file)
         _note_for_others(facts, file, text)

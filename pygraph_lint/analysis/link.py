@@ -153,7 +153,6 @@ class Project:
             known = ProjectView(
                 module.module,
                 module.is_package,
-                self.program.private.get(module.module, frozenset()),
                 self.program.patched_in(module),
                 frozenset(name for name in module.classes if self.program.subclasses.get(name)),
                 self._believed(module),

@@ -41,7 +41,6 @@ def finding(
     span: tuple[int, int],
     code: str,
     kind: str = "",
-    own: frozenset[str] = frozenset(),
     closed: bool = False,
     traced_whole: bool = False,
     **notes: str,
@@ -54,7 +53,7 @@ def finding(
         subject="",
         notes=tuple(notes.items()),
     )
-    view = ProjectView(private=own, closed=closed, traced_whole=traced_whole)
+    view = ProjectView(closed=closed, traced_whole=traced_whole)
     ends = {"compile": "break"}
     return Finding(code, "", "", "model.py", start, end, consequences=ends, event=event, view=view)
 
@@ -69,7 +68,6 @@ def offer(
     code: str,
     kind: str = "",
     without: frozenset[str] = frozenset(),
-    own: frozenset[str] = frozenset(),
     region: Region | None = None,
     closed: bool = False,
     traced_whole: bool = False,
@@ -78,7 +76,7 @@ def offer(
     """The fix offered for the marked place, and the text with it applied (unsafe ones too)."""
     plain, spans = marked(text)
     findings = [
-        replace(finding(plain, span, code, kind, own, closed, traced_whole, **notes), region=region)
+        replace(finding(plain, span, code, kind, closed, traced_whole, **notes), region=region)
         for span in spans
     ]
     fixes = fix_text(plain, findings, without=without)
@@ -93,12 +91,11 @@ def expect(
     code: str,
     applicability: str = "safe",
     kind: str = "",
-    own: frozenset[str] = frozenset(),
     closed: bool = False,
     **notes: str,
 ) -> Fix:
     """Assert that the marked place is rewritten to ``after``, once and for all."""
-    fix, changed = offer(before, code, kind, own=own, closed=closed, **notes)
+    fix, changed = offer(before, code, kind, closed=closed, **notes)
     assert fix is not None
     assert changed == textwrap.dedent(after).lstrip("\n")
     assert fix.applicability == applicability, fix.reason

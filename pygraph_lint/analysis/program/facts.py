@@ -236,7 +236,6 @@ class ModuleFacts:
         default_factory=dict
     )  # module-level objects: qualified name to class
     types: dict[str, Value] = field(default_factory=dict)  # names of types that hold tensors
-    exported: tuple[str, ...] | None = None  # __all__, where it is written out
     patched: tuple[str, ...] = ()  # qualified names that the file assigns to from outside
     set_outside: frozenset[str] = frozenset()  # attributes of other objects that it sets
     inner_imports: set[str] = field(default_factory=set)  # what its functions import

@@ -12,9 +12,9 @@ from itertools import chain
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.program.argument_values import classes_passed
-from pygraph_lint.analysis.program.exports import VALIDATES, private_names
 from pygraph_lint.analysis.program.facts import Call, ClassFacts, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.program.method_names import are_in_few_folders
+from pygraph_lint.analysis.program.patches import VALIDATES
 from pygraph_lint.analysis.program.unanalysed import EVERYTHING_ANALYSED, UnanalysedModules
 
 _MAX_PARTS = 14
@@ -351,11 +351,6 @@ class Program:
     # -- what other files mean
 
     @cached_property
-    def private(self) -> dict[str, frozenset[str]]:
-        """The functions and classes of each module that no other file can mean."""
-        return private_names(self.modules.values())
-
-    @cached_property
     def patched(self) -> frozenset[str]:
         """What some file assigns to from outside, by the names that it uses."""
         return frozenset(name for module in self.modules.values() for name in module.patched)
@@ -470,7 +465,6 @@ def _names(module: ModuleFacts) -> tuple[object, ...]:
         list(module.groups.items()),
         list(module.instances.items()),
         list(module.types.items()),
-        module.exported,
         module.patched,
         module.inner_imports,
         module.traces_whole,

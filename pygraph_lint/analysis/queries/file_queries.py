@@ -17,7 +17,6 @@ from functools import cached_property
 
 from pygraph_lint.analysis.control_flow.reaching_definitions import FileDefinitions, NodeT, Scope
 from pygraph_lint.analysis.control_flow.statement_graph import (
-    FUNCTIONS,
     BindingKind,
     Definition,
     Function,
@@ -389,21 +388,6 @@ class FileQueries:
         outer = isinstance(self.parent(node), ast.Module)
         patched = outer and f"{self.view.module}.{node.name}" in self.view.patched
         return None if node.decorator_list or patched else node
-
-    def is_private(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
-        """Whether only this file can mean a function or class: no other file imports it, it is not
-        exported, or it is a local of a function.
-        """
-        if node.name.startswith("_") and not node.name.startswith("__"):
-            return f"{self.view.module}.{node.name}" not in self.view.patched
-        outer: ast.AST = node
-        for each in self.path(node):
-            if isinstance(each, FUNCTIONS):
-                return True
-            if isinstance(each, ast.Module):
-                break
-            outer = each
-        return getattr(outer, "name", "") in self.view.private
 
 
 _BUILTINS = frozenset(dir(__import__("builtins")))

@@ -77,8 +77,7 @@ UNKNOWN = Known()
 class ProjectView:
     """What the project as a whole says about one file.
 
-    ``private`` are the functions and classes of the file that no other file can mean (by their
-    names in the file), ``patched`` the qualified names that some file assigns to from outside,
+    ``patched`` are the qualified names that some file assigns to from outside,
     ``subclassed`` the qualified classes with a subclass anywhere, ``tensors`` the assumptions about
     parameters, attributes and results that some call path confirms. ``closed`` says that nothing
     outside the checked files subclasses, replaces, inspects, scripts or exports what is in them,
@@ -92,7 +91,6 @@ class ProjectView:
 
     module: str = "module"
     is_package: bool = False
-    private: frozenset[str] = frozenset()
     patched: frozenset[str] = frozenset()
     subclassed: frozenset[str] = frozenset()
     tensors: frozenset[Need] = frozenset()
@@ -106,7 +104,7 @@ class ProjectView:
     @property
     def key(self) -> str:
         """The same text for the same view, in every process."""
-        parts = (self.private, self.patched, self.subclassed, self.tensors, self.left_out)
+        parts = (self.patched, self.subclassed, self.tensors, self.left_out)
         names = (sorted(part) for part in (*parts, self.called, self.wrapping))
         closed = (self.closed, self.closed and self.traced_whole)
         return repr((self.module, self.is_package, closed, self.starred, *names))

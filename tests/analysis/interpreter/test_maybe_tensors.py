@@ -8,7 +8,7 @@ import pytest
 
 from pygraph_lint.analysis.extract import extract
 from pygraph_lint.analysis.link import link
-from pygraph_lint.analysis.program.exports import VALIDATES
+from pygraph_lint.analysis.program.patches import VALIDATES
 from pygraph_lint.analysis.regions.compiled import RegionOptions
 from tests.analysis.programs import SINKS, confirmed, project
 

@@ -1,15 +1,13 @@
-"""What a file offers to others: its ``__all__``, and what other files of the project import."""
+"""What a file assigns to in others."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from pygraph_lint.analysis.program.facts import ModuleFacts
 from pygraph_lint.analysis.program.module import Module
-from pygraph_lint.analysis.program.names import module_statements
-from pygraph_lint.analysis.syntax.nodes import is_constant, walk
+from pygraph_lint.analysis.syntax.nodes import is_constant
 
 # Behind the end of a line: that is looked for faster than the beginning of one.
 _ASSIGNED_THROUGH_A_DOT = re.compile(r"\n[ \t]*(?!self\b|cls\b)[A-Za-z_]\w*\.[\w.]+[ \t]*=(?!=)")
@@ -66,59 +64,3 @@ def _assigned_through_names(text: str, file: Module) -> Iterable[str]:
                 holder = names.resolve(node.args[0])
                 found.add(f"{holder}.{named.value}" if holder else "")
     return found - {""}
-
-
-def exported(tree: ast.Module) -> tuple[str, ...] | None:
-    """The names of ``__all__``; None where the file has none that is written out once."""
-    found: tuple[str, ...] | None = None
-    for node in module_statements(tree.body):
-        if not _names_all(node):
-            continue
-        value = node.value if isinstance(node, ast.Assign) and node in tree.body else None
-        if found is not None or not isinstance(value, (ast.List, ast.Tuple)):
-            return None
-        items = [item.value for item in value.elts if isinstance(item, ast.Constant)]
-        names = tuple(item for item in items if isinstance(item, str))
-        if len(names) != len(value.elts):
-            return None
-        found = names
-    return found
-
-
-def _names_all(statement: ast.stmt) -> bool:
-    """Whether a plain statement has to do with ``__all__``."""
-    plain = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Delete)
-    return isinstance(statement, plain) and any(
-        isinstance(node, ast.Name) and node.id == "__all__" for node in walk(statement)
-    )
-
-
-def private_names(modules: Iterable[ModuleFacts]) -> dict[str, frozenset[str]]:
-    """For each module with ``__all__``, the functions and classes that nothing else can mean: not
-    in ``__all__``, and imported by no other file of the project.
-    """
-    modules = list(modules)
-    imported = {target for module in modules for target in _imported(module)}
-    found = {}
-    for module in modules:
-        if module.exported is None or module.module in imported:
-            continue
-        prefix = f"{module.module}."
-        defined = {name.removeprefix(prefix) for name in (*module.functions, *module.classes)}
-        found[module.module] = frozenset(
-            name
-            for name in defined
-            if name.isidentifier() and name not in module.exported and prefix + name not in imported
-        )
-    return found
-
-
-def _imported(module: ModuleFacts) -> Iterator[str]:
-    """Qualified names that a file imports, at its top or in its functions. A star means what
-    ``__all__`` of the other file says.
-    """
-    prefix = f"{module.module}."
-    for name, target in module.bindings.items():
-        if not name.startswith("*") and not target.startswith(prefix):
-            yield target
-    yield from module.inner_imports
