@@ -132,6 +132,14 @@ SIZED = frozenset("view reshape expand repeat unflatten interpolate pad tile nar
 OF_NUMBERS = frozenset(
     ("div", "true_divide", "floor_divide", "mul", "add", "sub", "remainder", "fmod")
 )
+# Functions whose first argument may be a number, or a list.
+OF_NUMBERS_FIRST = OF_NUMBERS | frozenset(
+    """
+        divide multiply subtract pow float_power xlogy polygamma dequantize
+        bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift
+        addbmm addmm addmv addr baddbmm sspaddmm
+    """.split()
+)
 # With a dim they return (values, indices).
 PAIRS = frozenset(
     ("max", "min", "median", "mode", "kthvalue", "sort", "topk", "cummax", "cummin", "nanmedian")
