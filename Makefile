@@ -293,7 +293,7 @@ bench-fix-models-tests: .venv-truth/.ready
 # The test suites of other authors' packages, before and after fixes.
 bench-fix-suites: .venv-suites/.ready
 	for each in e3nn==0.6.0 gpytorch==1.15.2 linear_operator==0.6.1 peft==0.21.2 pykeen==1.11.1 \
-			neuraloperator==2.0.0 zuko==1.6.0 xitorch==0.5.1 normflows==1.7.3 evotorch==0.6.1; do \
+			neuraloperator==2.0.0 zuko==1.6.0 xitorch==0.5.1 normflows==1.7.3 evotorch==0.6.1 torchquad==0.6.0; do \
 		.venv-suites/bin/python -m pip download -q $(PIP_FLAGS) --no-deps --no-binary $${each%%==*} \
 			-d .venv-suites/source $$each || exit 1; \
 	done

@@ -92,6 +92,7 @@ SUITES = (
     Suite("xitorch-0.5.1", "xitorch", ("xitorch/_tests",)),
     Suite("normflows-1.7.3", "normflows", ("normflows",)),
     Suite("evotorch-0.6.1", "evotorch", ("tests",), "src", one_in(8)),
+    Suite("torchquad-0.6.0", "torchquad", ("tests",)),
 )
 Outcomes = dict[str, str]
 
