@@ -71,10 +71,15 @@ _codes_by_glob = _reader(
 _boolean = _reader(lambda value: isinstance(value, bool), "true or false")
 _text = _reader(lambda value: isinstance(value, str), "a string")
 _size = _reader(lambda value: type(value) is int and value > 0, "a positive number of bytes")
-torch_version = _reader(
-    lambda value: isinstance(value, str) and re.fullmatch(r"\d+\.\d+", value) is not None,
-    'a torch version such as "2.13"',
-)
+_FIRST_TORCH = (2, 11)  # what rules say of earlier versions was never looked at
+
+
+def _is_known_torch(value: object) -> bool:
+    numbers = re.fullmatch(r"(\d+)\.(\d+)", value) if isinstance(value, str) else None
+    return numbers is not None and tuple(map(int, numbers.groups())) >= _FIRST_TORCH
+
+
+torch_version = _reader(_is_known_torch, 'a torch version, 2.11 or later, such as "2.13"')
 
 
 def _setting(default: Any, read: Reader, meaning: str) -> Any:
@@ -128,7 +133,9 @@ class Settings:
         "`cudagraph` (breaks, waits, not capturable)",
     )
     target_torch: str | None = _setting(
-        None, torch_version, 'the torch version the code has to run on, such as `"2.13"`'
+        None,
+        torch_version,
+        'the torch version the code has to run on, 2.11 or later, such as `"2.13"`',
     )
     regions: str = _setting(
         "forward",

@@ -70,7 +70,14 @@ def test_config_option_stands_for_all_files(lint: Lint) -> None:
         ("per-file-ignores = ['x']", "`per-file-ignores` must be a table of globs"),
         ("per-file-ignores = {'a.py' = ['Q1']}", "no rule matches `Q1`"),
         ("target = 'gpu'", "`target` must be one of compile, fullgraph, cudagraph, not 'gpu'"),
-        ("target-torch = '2'", '`target-torch` must be a torch version such as "2.13"'),
+        (
+            "target-torch = '2'",
+            '`target-torch` must be a torch version, 2.11 or later, such as "2.13"',
+        ),
+        (
+            "target-torch = '2.9'",
+            '`target-torch` must be a torch version, 2.11 or later, such as "2.13"',
+        ),
         ("preview = 'yes'", "`preview` must be true or false"),
         ("max-file-size = -1", "`max-file-size` must be a positive number of bytes"),
         ("select = [", "is not valid TOML"),

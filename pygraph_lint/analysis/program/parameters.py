@@ -75,6 +75,8 @@ class Uses:
                 if isinstance(node.value, (ast.Compare, ast.UnaryOp)):
                     self._masks[node.targets[0].id] = node.value
                 source = _operand(node.value, names)
+                if isinstance(node.value, ast.Name):
+                    source = made_of.get(node.value.id, "")
                 if source:
                     made_of.setdefault(node.targets[0].id, source)
             elif isinstance(node, ast.Call):
@@ -163,12 +165,17 @@ def _hidden(nodes: list[ast.AST], names: set[str]) -> set[ast.AST]:
 
 
 def _last_lines(function: FunctionNode, names: set[str]) -> dict[str, int]:
-    """The line up to which a name that the function always binds again is the parameter."""
+    """The line up to which a name that the function always binds again is the parameter, or what
+    is calculated from it and a constant (``x = x + 1``).
+    """
     last: dict[str, int] = {}
     for statement in function.body:
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        for target in targets:
-            if isinstance(target, ast.Name) and target.id in names:
+        if not isinstance(statement, ast.Assign):
+            continue
+        value = statement.value
+        calculated = _operand(value, names) if isinstance(value, ast.BinOp) else ""
+        for target in statement.targets:
+            if isinstance(target, ast.Name) and target.id in names and target.id != calculated:
                 last.setdefault(target.id, statement.end_lineno or statement.lineno)
     return last
 

@@ -67,6 +67,21 @@ def test_a_parameter_that_nothing_shows_to_be_a_tensor(body: str) -> None:
     assert forward(body, "x, mask=None") == []
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("x = x + 1\nreturn x.item()", ["sync.item"]),
+        ("x = x + 1\ny = x\nreturn y.item()", ["sync.item"]),
+        ("x = x + 1\nx = x.relu()\nreturn x.item()", ["sync.item"]),
+        ("x = x * 2\nreturn x.cpu()", ["sync.copy"]),
+        ("x = len(x) + 1\nreturn x.item()", []),
+        ("x = self.f(x)\nreturn x.item()", []),
+    ],
+)
+def test_a_parameter_that_is_calculated_anew(body: str, expected: list[str]) -> None:
+    assert forward(body, "x") == expected
+
+
 def test_functions_that_take_a_tensor_take_no_number() -> None:
     """Of those that are called with one or two arguments; torch says which they take."""
     others = {"tensor": torch.ones(2), "number": 1.0}
