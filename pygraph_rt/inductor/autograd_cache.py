@@ -8,7 +8,8 @@ it was found in the FX graph, which a hit never makes; so it is kept with the co
 argument of its compilation. Caches of torch hold that argument, hash it, and pass it on in
 artifacts; a process without this package can read them all.
 
-The cache's key knows neither the backend, nor its options, nor its version. They are added as an
+The cache's key knows neither the backend, nor its options, nor its version, and that of torch 2.11
+not the dtypes that code is compiled for by default or under autocast. They are added as an
 entry of `unsafe_marked_cacheable_functions`, which is part of the key. `cache_key_tag` would not
 do: it is also part of the key under which a Triton kernel's tuned configuration is kept, which is
 looked up here and saved elsewhere, so each process would tune all kernels again.
@@ -75,8 +76,7 @@ def cached(restore: Restore, options: str) -> Iterator[dict[str, Any]]:
     beside what torch knows.
     """
     known = getattr(_inductor_config(), _KEYS)
-    # torch 2.11 leaves the default dtype out of the key, which code that makes tensors rests on.
-    entry = f"{_code()} {torch.get_default_dtype()} {options}"
+    entry = f"{_code()} {_dtypes()} {options}"
     settings: dict[str, Any] = {_KEYS: {**known, ARGUMENT: entry}}
     if has_policies():
         yield {**settings, "cudagraph_policy": _policy()(restore)}
@@ -87,6 +87,16 @@ def cached(restore: Restore, options: str) -> Iterator[dict[str, Any]]:
         yield settings
     finally:
         _restoring.reset(token)
+
+
+def _dtypes() -> str:
+    """What torch 2.11 leaves out of the key: the default dtype, and those of autocast."""
+    casts = {
+        device: torch.get_autocast_dtype(device)
+        for device in ("cuda", "cpu")
+        if torch.is_autocast_enabled(device)
+    }
+    return f"{torch.get_default_dtype()} {casts}"
 
 
 @cache

@@ -274,7 +274,7 @@ BREAKS: dict[str, dict[str, str]] = {
         "torch.sparse.DoubleTensor": "torch.sparse.DoubleTensor(INDEX, VALUE.double())",
     },
 }
-# Each in a program of its own: torch.compile leaves a function that reads a sparse tensor
+# Each in a program of its own: torch.compile leaves what follows the read of a sparse tensor
 # uncompiled.
 ALONE: dict[str, str] = {
     "torch.sparse.mm": "torch.sparse.mm(SPARSE, y)",

@@ -175,21 +175,28 @@ def test_a_graph_whose_text_is_damaged_is_compiled_again(monkeypatch: pytest.Mon
     assert (hits(), second.calls) == (before, 2)
 
 
-@needs_policy
-def test_code_of_another_default_dtype_has_another_key() -> None:
-    """torch 2.11 leaves it out: it gave what was compiled for float32 to a program in float64."""
+def added_to_key() -> Any:
     with autograd_cache.cached(lambda graph, text: None, "") as settings:
-        usual = settings["unsafe_marked_cacheable_functions"]
+        return settings["unsafe_marked_cacheable_functions"]
+
+
+def test_code_for_other_dtypes_has_another_key() -> None:
+    """torch 2.11 leaves them out: it gave what was compiled for float32 to a program in float64."""
+    usual = added_to_key()
     try:
         torch.set_default_dtype(torch.float64)
-        with autograd_cache.cached(lambda graph, text: None, "") as settings:
-            assert settings["unsafe_marked_cacheable_functions"] != usual
+        assert added_to_key() != usual
     finally:
         torch.set_default_dtype(torch.float32)
-    with autograd_cache.cached(lambda graph, text: None, "") as settings:
-        assert settings["unsafe_marked_cacheable_functions"] == usual
+    found = []
+    for dtype in (torch.bfloat16, torch.float16):  # of the CPU: without a GPU there is no other
+        with torch.autocast("cpu", dtype):
+            found.append(added_to_key())
+    assert all(each not in (usual, *found[:i]) for i, each in enumerate(found))
+    assert added_to_key() == usual
 
 
+@needs_policy
 def test_a_policy_of_the_program_stays_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch._inductor import config
     from torch._inductor.cudagraph_utils import CUDAGraphPolicy

@@ -238,10 +238,15 @@ class StatementGraph:
         before = [self._step(node, before, [node.subject])]
         ends: list[int] = []
         for case in node.cases:
-            bound = [
-                Definition(inner.name, BindingKind.PATTERN, inner, certain=case.guard is None)
+            named = [
+                (inner, inner.rest if isinstance(inner, ast.MatchMapping) else inner.name)
                 for inner in walk(case.pattern)
-                if isinstance(inner, (ast.MatchAs, ast.MatchStar)) and inner.name
+                if isinstance(inner, (ast.MatchAs, ast.MatchStar, ast.MatchMapping))
+            ]
+            bound = [
+                Definition(name, BindingKind.PATTERN, inner, certain=case.guard is None)
+                for inner, name in named
+                if name
             ]
             tested = self._step(case, before, [case.pattern], bound)
             guarded = [tested]

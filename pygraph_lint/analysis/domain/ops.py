@@ -132,14 +132,6 @@ SIZED = frozenset("view reshape expand repeat unflatten interpolate pad tile nar
 OF_NUMBERS = frozenset(
     ("div", "true_divide", "floor_divide", "mul", "add", "sub", "remainder", "fmod")
 )
-# Functions whose first argument may be a number, or a list.
-OF_NUMBERS_FIRST = OF_NUMBERS | frozenset(
-    """
-        divide multiply subtract pow float_power xlogy polygamma dequantize
-        bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift
-        addbmm addmm addmv addr baddbmm sspaddmm
-    """.split()
-)
 # With a dim they return (values, indices).
 PAIRS = frozenset(
     ("max", "min", "median", "mode", "kthvalue", "sort", "topk", "cummax", "cummin", "nanmedian")
@@ -290,8 +282,8 @@ BY_ELEMENT = frozenset(
 SHARED_METHODS = frozenset(
     """
         apply_ backward bfloat16 bool byte char count cpu cuda double float format get half index
-        indices int is_shared long new register_hook share_memory_ short split type
-        type_as_ values view zero_grad
+        indices int is_pinned is_shared long new register_hook share_memory_ short split storage
+        storage_offset type type_as_ values view zero_grad
     """.split()
 )
 # Methods that read values: on a value nobody knows they still are evidence inside a module's

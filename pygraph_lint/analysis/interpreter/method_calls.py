@@ -20,7 +20,6 @@ from pygraph_lint.analysis.interpreter.transfer.distributions import (
     is_distribution,
 )
 from pygraph_lint.analysis.interpreter.transfer.numpy_functions import array_method
-from pygraph_lint.analysis.interpreter.transfer.operations import learned
 from pygraph_lint.analysis.interpreter.transfer.tensor_methods import tensor_method
 from pygraph_lint.analysis.interpreter.value_calls import (
     LIBRARIES,
@@ -201,7 +200,7 @@ def _by_method(state: State, base: Value, method: str, holder: ast.expr, site: C
         is_of_tensors(method, site.node)
         or (fits and method in ops.ARRAY_METHODS and is_result(base))
     ):
-        base = learned(state, base, holder, f"only a tensor has .{method}()")
+        base = _learned(state, base, method, holder)
     return base
 
 
@@ -211,6 +210,20 @@ def _is_computed(value: Value, node: ast.expr) -> bool:
     """
     written = isinstance(node, (ast.BinOp, ast.Compare, ast.UnaryOp))
     return written and value.kinds == v.TENSOR and bool(value.needs)
+
+
+def _learned(state: State, base: Value, method: str, holder: ast.expr) -> Value:
+    """The value whose method only a tensor has; so it is a tensor from here on."""
+    if base.kinds & ~(v.UNKNOWN | v.TENSOR | v.NONE) or not (base.needs or base.kinds == v.UNKNOWN):
+        return base
+    state.function.takes_tensors = True
+    why = base.why if base.is_tensor and not base.needs else f"only a tensor has .{method}()"
+    flags = base.flags & v.FLOW
+    known = v.tensor(why, base.dtype, base.device, base.ndim, flags, device_of=base.device_of)
+    place = state.place(holder)
+    if place is not None:
+        state.env[place] = known
+    return known
 
 
 def _method_of_object(state: State, base: Value, method: str, site: CallSite) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -35,11 +36,23 @@ class Change(NamedTuple):
 
 def edits_of(source: Source, changes: Iterable[Change]) -> tuple[Edit, ...]:
     """The edits that make changes, as small as they can be, with lines within the file's width."""
+    apart = [_apart(source.text, change) for change in sorted(changes)]
     return tuple(
         Edit(content, source.location(start), source.location(end))
-        for change in _wrapped(source, sorted(changes))
+        for change in _wrapped(source, apart)
         for start, end, content, _ in [change if change.whole else shrink(source.text, change)]
     )
+
+
+def _apart(text: str, change: Change) -> Change:
+    """The change, with a space where it would make one word of two: ``return(x)``."""
+    start, end, content, _ = change
+    word = re.compile(r"\w")
+    if content and end > start and word.match(content) and word.match(text[start - 1 : start]):
+        content = f" {content}"
+    if content and end > start and word.match(content[-1]) and word.match(text[end : end + 1]):
+        content = f"{content} "
+    return change._replace(content=content)
 
 
 def shrink(text: str, change: Change) -> Change:
@@ -67,7 +80,8 @@ def _wrapped(source: Source, changes: list[Change]) -> list[Change]:
         new = old
         for change in reversed(those):
             new = new[: change.start - start] + change.content + new[change.end - start :]
-        lines = wrap(new, source.width, source.indent_unit) if len(old) <= source.width else [new]
+        fits, inside = len(old) <= source.width, row not in source.whole_lines
+        lines = wrap(new, source.width, source.indent_unit, inside) if fits else [new]
         if len(lines) == 1:
             result += those
         else:

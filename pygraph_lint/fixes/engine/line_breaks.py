@@ -17,12 +17,13 @@ class _Pair(NamedTuple):
     commas: tuple[int, ...]
 
 
-def wrap(line: str, width: int, unit: str = "    ") -> list[str]:
+def wrap(line: str, width: int, unit: str = "    ", inside: bool = False) -> list[str]:
     """The line, or what it becomes when it is longer than ``width`` and can be broken at a
     bracket.
 
-    ``unit`` is one step of indentation. A line with a comment, or without brackets, stays as it
-    is.
+    ``unit`` is one step of indentation, ``inside`` says that the line is not a statement of its
+    own: ``name = value,`` there is an argument. A line with a comment, or without brackets, stays
+    as it is.
     """
     if len(line) <= width or line.endswith("\\"):
         return [line]
@@ -33,22 +34,22 @@ def wrap(line: str, width: int, unit: str = "    ") -> list[str]:
     if (condition := _condition(line, indent, width, unit)) is not None:
         return condition
     if not pairs:
-        return _in_parentheses(line, indent, width, unit)
+        return [line] if inside else _in_parentheses(line, indent, width, unit)
     pair = _breaking(line, pairs, width, indent + unit)
     tail = line[pair.close :]
     if pair is pairs[-1] and len(tail.rstrip(",:")) > 1:
-        return _in_parentheses(line, indent, width, unit)
+        return [line] if inside else _in_parentheses(line, indent, width, unit)
     head, body = line[: pair.open + 1], line[pair.open + 1 : pair.close].strip()
     if not body:
         return [line]
     inner = f"{indent}{unit}{body}"
     if len(inner) <= width and not body.endswith(","):
-        return [*wrap(head, width, unit), inner, indent + tail]
+        return [*wrap(head, width, unit, inside), inner, indent + tail]
     parts = _parts(line, pair)
     lines = [head]
     for index, part in enumerate(parts):
         comma = "," if index < len(parts) - 1 or _takes_comma(line, pair) else ""
-        lines += wrap(f"{indent}{unit}{part}{comma}", width, unit)
+        lines += wrap(f"{indent}{unit}{part}{comma}", width, unit, inside=True)
     return [*lines, indent + tail]
 
 
@@ -106,6 +107,8 @@ def _in_parentheses(line: str, indent: str, width: int, unit: str) -> list[str]:
     if not operator and line.lstrip().startswith("return "):
         head, operator, value = f"{indent}return", " ", line.lstrip().removeprefix("return ")
     if not operator or len(indent) + len(unit) + len(value) > width or "(" in head:
+        return [line]
+    if value.endswith(","):  # an argument, or a tuple
         return [line]
     return [f"{head}{operator}(", f"{indent}{unit}{value}", f"{indent})"]
 

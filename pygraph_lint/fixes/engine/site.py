@@ -351,8 +351,32 @@ def propose(rewrite: Rewrite, site: Site) -> None:
         if rewrite.fits(tree):
             site.tree = tree
             rewrite.rewrite(site)
+            _doubt_names(site)
             return
     raise Declined
+
+
+# What sees a function's names, and the file's, from inside and from other functions.
+_LOOKING = frozenset(("locals", "vars", "dir", "eval", "exec"))
+_LISTING = frozenset(("globals", "_getframe", "currentframe", "f_locals"))
+
+
+def _doubt_names(site: Site) -> None:
+    """State when names mean what the file says, and nobody looks at what they stand for."""
+    stars = [
+        each
+        for each in site.ask.of_kind(ast.ImportFrom)
+        if each.names[0].name == "*" and (each.module or "").partition(".")[0] != "torch"
+    ]
+    site.safe_only_if("stars", not stars, "an import of everything may give names other meanings")
+    own = ast.walk(site.function) if site.function is not None else site.ask.nodes
+    called = (each.func for each in own if isinstance(each, ast.Call))
+    looked = any(isinstance(each, ast.Name) and each.id in _LOOKING for each in called)
+    named = (*site.ask.of_kind(ast.Name), *site.ask.of_kind(ast.Attribute))
+    looked |= any(getattr(each, "id", getattr(each, "attr", "")) in _LISTING for each in named)
+    site.safe_only_if("looked-at", not looked, "code looks at what its names stand for")
+    bound = any(isinstance(each, ast.NamedExpr) for each in ast.walk(site.statement))
+    site.safe_only_if("bound-within", not bound, "the statement binds a name in its middle")
 
 
 def _holds_tightly(parent: ast.AST | None, child: ast.expr) -> bool:

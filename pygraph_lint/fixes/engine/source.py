@@ -81,6 +81,12 @@ class Source:
                 return self.indent(body[0])
         return "    "
 
+    @cached_property
+    def whole_lines(self) -> frozenset[int]:
+        """The numbers of the lines on which a statement begins and ends."""
+        statements = (node for node in ast.walk(self.tree) if isinstance(node, ast.stmt))
+        return frozenset(each.lineno for each in statements if each.lineno == each.end_lineno)
+
     def line(self, number: int) -> str:
         """The text of a 1-based line, without its line ending."""
         return self.text[self._starts[number - 1] : self._starts[number]].rstrip("\r\n")

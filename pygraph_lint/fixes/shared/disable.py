@@ -50,6 +50,9 @@ def disable(site: Site, function: ast.FunctionDef, only_itself: bool = False) ->
         "warnings and log records name the decorator's line instead of the caller's",
     )
     stay_unseen(site)
+    site.safe_only_if(
+        "decorators", _from_here(site, function), "a decorator may look at the function's code"
+    )
     own = (function.name, f"self.{function.name}")
     again = any(isinstance(each, ast.expr) and dotted(each) in own for each in own_nodes(function))
     site.safe_only_if("deep", not again, "a function that calls itself needs deeper stacks")
@@ -120,10 +123,26 @@ def stay_unseen(site: Site) -> None:
     site.safe_only_if("inspected", closed, reason)
 
 
+def _from_here(site: Site, function: ast.FunctionDef) -> bool:
+    """Whether all that decorates a function comes from Python, torch, or the same package."""
+    known = {"builtins", "functools", "contextlib", "abc", "torch"}
+    known.add(site.finding.view.module.partition(".")[0])
+    called = [each.func if isinstance(each, ast.Call) else each for each in function.decorator_list]
+    names = [site.ask.qualified(each) or ast.unparse(each) for each in called]
+    own = {getattr(each, "name", "") for each in site.source.tree.body}
+    return all(
+        name.partition(".")[0] in known | own or name.endswith((".setter", ".getter"))
+        for name in names
+    )
+
+
 @lru_cache(maxsize=1)
 def _is_inspected(file: FileDefinitions) -> bool:
     """Whether code of a file looks at functions or at frames."""
-    return any(_name(node) in _INSPECTING for node in file.nodes)
+    return any(
+        _name(node) in _INSPECTING or getattr(node, "module", "") in ("inspect", "traceback")
+        for node in file.nodes
+    )
 
 
 def is_called(site: Site, function: ast.FunctionDef, here: bool = False) -> bool:

@@ -156,7 +156,7 @@ def is_device(site: Site, node: ast.expr, depth: int = 4) -> bool:
 
 
 def _annotated_device(site: Site, each: Definition) -> bool:
-    """Whether a parameter is a device by its annotation (or a text, a number, None)."""
+    """Whether a parameter is a device by its annotation (or a text, None)."""
     assert isinstance(each.node, ast.arg)
     annotation = each.node.annotation
     return annotation is not None and _device_annotation(site, annotation)
@@ -174,9 +174,8 @@ def _device_annotation(site: Site, node: ast.expr) -> bool:
         )
     if isinstance(node, ast.Constant):
         return node.value is None or node.value in ("torch.device", "str")
-    return site.ask.qualified(node) == "torch.device" or (
-        isinstance(node, ast.Name) and node.id in ("str", "int")
-    )
+    # `int` is a dtype to scripted code.
+    return site.ask.qualified(node) == "torch.device" or dotted(node) == "str"
 
 
 def literal_number(node: ast.expr) -> int | float | None:

@@ -108,10 +108,8 @@ def torch_operation(
     if any(value.device != v.ON_HOST and (only or not value.needs) for value in tensors):
         state.function.takes_tensors = True
     source = receiver if receiver is not None else (tensors[0] if tensors else None)
-    if only and _takes_a_tensor(name, spelled) and site.positional:
+    if only and name in ops.TENSOR_METHODS and site.positional:
         source = _operand(state, site.first, spelled)
-        if name not in ops.OF_NUMBERS_FIRST:
-            learned(state, site.first, site.node.args[0], f"passed to {spelled}")
     _note_costs(state, name, spelled, site, receiver, source)
     rest = site.positional if receiver is not None else site.positional[1:]
     if name in ops.SIZED:
@@ -158,32 +156,6 @@ def _tensors(receiver: Value | None, site: CallSite) -> list[Value]:
     operands = [*([receiver] if receiver is not None else []), *site.everything]
     flat = (part for each in operands for part in ((each,) if each.is_tensor else v.parts(each)))
     return [part for part in flat if part.is_tensor]
-
-
-def _takes_a_tensor(name: str, spelled: str) -> bool:
-    """Whether the first argument of a function is a tensor."""
-    return name in ops.TENSOR_METHODS or spelled.startswith("torch.nn.functional.")
-
-
-def learned(state: State, value: Value, node: ast.expr, why: str) -> Value:
-    """The value of what can only be a tensor; so it is one from here on."""
-    if value.kinds & ~(v.UNKNOWN | v.TENSOR | v.NONE) or not (
-        value.needs or value.kinds == v.UNKNOWN
-    ):
-        return value
-    state.function.takes_tensors = True
-    known = v.tensor(
-        value.why if value.is_tensor and not value.needs else why,
-        value.dtype,
-        value.device,
-        value.ndim,
-        value.flags & v.FLOW,
-        device_of=value.device_of,
-    )
-    place = state.place(node)
-    if place is not None:
-        state.env[place] = known
-    return known
 
 
 def _operand(state: State, value: Value, spelled: str) -> Value | None:

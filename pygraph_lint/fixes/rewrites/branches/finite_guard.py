@@ -5,11 +5,7 @@
 
 The same with ``nan_to_num`` in place of ``clamp``.
 
-Safe with ``assume-closed``, where clamping keeps the dtype (bounds are numbers, x is certainly
-floating), where nobody can tell the copy from x itself, and where what moved out of the branch only
-reads ``torch.finfo``. The gradient is the branch's but for the sign of zero: clamp masks it, and
-``where`` gives the arm not taken zeros that no infinity multiplies; the sum of both makes -0.0 to
-0.0.
+Unsafe: the name holds a copy, whose gradient, memory and hooks others may tell from the original's.
 """
 
 from __future__ import annotations
@@ -19,10 +15,10 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from pygraph_lint.analysis.syntax.nodes import compared, dotted
+from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.engine.build import Line, call, inverted, joined, operand
 from pygraph_lint.fixes.engine.imports import use_torch
-from pygraph_lint.fixes.engine.names import changed_in_place, pure, shared
+from pygraph_lint.fixes.engine.names import pure, shared
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.conditions import operands
 from pygraph_lint.fixes.shared.factories import FLOATING_DTYPES
@@ -51,7 +47,9 @@ class FiniteGuard(Rewrite):
     def rewrite(self, site: Site) -> None:
         guard = _read(site)
         _expect_clamp(site, guard)
-        _doubt_copy(site, guard)
+        site.safe_only_if(
+            "copy", False, f"{guard.name} becomes a copy, also where nothing is clamped"
+        )
         tests = [as_tensor(site, test) for test in guard.tests]
         condition = joined(map(operand, tests), cst.BitAnd()) if tests[1:] else tests[0]
         value = site.expression_node(guard.clamp)
@@ -136,65 +134,6 @@ def _expect_clamp(site: Site, guard: _Guard) -> None:
     )
 
 
-def _doubt_copy(site: Site, guard: _Guard) -> None:
-    """Doubt unless the name holds a floating-point tensor of its own, which becomes a copy."""
-    assert site.function is not None
-    floating = any(_says_floating(site, part, guard.name) for part in guard.statics)
-    known = site.ask.known_at(guard.name, guard.node)
-    closed = site.finding.view.closed
-    made = (closed or "layer" not in known.evidence) and known.dtype == "float"
-    site.safe_only_if(
-        "floating",
-        floating or made,
-        f"nothing here proves that {guard.name} is a floating-point tensor",
-    )
-    named = (part for part in ast.walk(guard.node.test) if isinstance(part, ast.Name))
-    loads = [name for name in named if name.id == guard.name]
-    site.safe_only_if(
-        "fresh",
-        bool(loads)
-        and site.ask.is_unaliased(loads[0])
-        and all(_makes_its_own(site, each) for each in _values_of(site, loads[0]))
-        and (closed or not _from_method(site, loads[0]))
-        and not any(map(_hooks, site.ask.of_kind(ast.Attribute))),
-        f"{guard.name} becomes a copy, and somebody else may hold the original",
-    )
-    site.safe_only_if("zero-sign", bool(closed), "a gradient of -0.0 becomes 0.0")
-    site.safe_only_if(
-        "not-in-place",
-        not changed_in_place(site.function, guard.name),
-        f"{guard.name} becomes a copy, and a change in place no longer reaches the original",
-    )
-
-
-def _values_of(site: Site, name: ast.Name) -> list[ast.expr]:
-    found = (each.value for each in site.ask.definitions.reaching(name))
-    return [value for value in found if value is not None]
-
-
-def _hooks(node: ast.Attribute) -> bool:
-    """Whether code registers a hook, which may keep what a layer gives."""
-    return node.attr.startswith("register_") and node.attr.endswith("_hook")
-
-
-def _from_method(site: Site, name: ast.Name) -> bool:
-    """Whether a name may hold what a method of ``self`` gave, which may be its own argument."""
-    return any(ast.unparse(value).startswith("self.") for value in _values_of(site, name))
-
-
-def _makes_its_own(site: Site, value: ast.expr) -> bool:
-    """Whether what a name is given is for it alone: not bound to a second name, no memory that
-    was handed in, and no leaf that gradients are asked for.
-    """
-    parent = site.ask.parent(value)
-    if isinstance(parent, ast.Assign) and len(parent.targets) > 1:
-        return False
-    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.UAdd):
-        return False
-    handed = {item.arg for item in value.keywords} if isinstance(value, ast.Call) else set()
-    return not handed & {"out", "inplace", "requires_grad", None}
-
-
 def _clamped(site: Site, guard: _Guard) -> str | None:
     """The name that the branch clamps."""
     function = guard.clamp
@@ -208,19 +147,6 @@ def _clamped(site: Site, guard: _Guard) -> str | None:
 
 _CLAMPING = ("clamp", "clip", "nan_to_num")
 _NO_CLAMP = "the branch does not end in clamp or nan_to_num"
-
-
-def _says_floating(site: Site, node: ast.expr, name: str) -> bool:
-    """``x.dtype == torch.float16``, ``x.dtype in (...)``, ``x.is_floating_point()``."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
-        return node.func.attr == "is_floating_point" and dotted(node.func.value) == name
-    left, operator, right = compared(node) or (node, None, node)
-    if dotted(left) != f"{name}.dtype":
-        return False
-    if isinstance(operator, (ast.Eq, ast.Is)):
-        return site.ask.qualified(right) in FLOATING_DTYPES
-    listed = isinstance(right, (ast.Tuple, ast.List, ast.Set)) and isinstance(operator, ast.In)
-    return listed and all(site.ask.qualified(item) in FLOATING_DTYPES for item in right.elts)  # type: ignore[attr-defined]
 
 
 # -- tests for inf and nan

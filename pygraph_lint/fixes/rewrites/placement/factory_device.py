@@ -239,6 +239,8 @@ def _to(site: Site, move: ast.Call) -> _Move:
     kept = None
     if dtype is not None:
         named = keyword(move, "dtype") is not None
+        known = (dotted(dtype) or "").endswith("dtype") or site.ask.qualified(dtype) is not None
+        site.safe_only_if("dtype", named or known, "the second argument of .to() may be a flag")
         kept = cst.Arg(bare(site.expression_node(dtype)))
         if named:
             equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))

@@ -34,6 +34,16 @@ _NARROW = frozenset(
 )
 
 
+_USUAL = _NARROW | frozenset(
+    f"torch.{name}"
+    for name in (
+        *("float64", "double", "complex128", "bool", "uint8", "int8", "int16", "int32", "int64"),
+        *("short", "int", "long", "cfloat", "cdouble"),
+    )
+)
+_EXACT = 2**53  # up to here a double holds every whole number
+
+
 class ScalarFill(Rewrite):
     """PG104, PG704: ``torch.full`` instead of ``torch.tensor`` for a number with a device."""
 
@@ -92,6 +102,18 @@ def _expect_number(site: Site, value: ast.expr, dtype: ast.expr | None) -> None:
         "signed",
         not (_is_negative(value) and _is_unsigned(site, dtype)),
         "a negative number wraps in an unsigned dtype instead of being refused",
+    )
+    name = site.ask.qualified(dtype) if dtype is not None else ""
+    site.safe_only_if(
+        "usual-dtype",
+        not (name or "").startswith("torch.") or name in _USUAL,
+        "this dtype takes other numbers when it is filled",
+    )
+    whole = literal_number(value)
+    site.safe_only_if(
+        "rounded-once",
+        not isinstance(whole, int) or abs(whole) <= _EXACT,
+        "so large a number is rounded twice when it becomes a float",
     )
     site.safe_only_if(
         "held",
