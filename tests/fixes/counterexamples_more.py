@@ -166,6 +166,15 @@ CASES = [
     ),
     Case(
         "scalar_fill",
+        "usual",
+        "PG104",
+        lines(
+            "return x * «torch.tensor(1152921573326323713, dtype=torch.float32, device=x.device)»"
+        ),
+        lambda: (torch.ones(2),),
+    ),
+    Case(
+        "scalar_fill",
         "meets-input",
         "PG104",
         lines("return «torch.tensor(4, device=x.device)»"),

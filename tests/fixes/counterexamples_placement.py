@@ -20,6 +20,32 @@ CASES = [
         "PG704",
         lines("return «torch.tensor([1.0, 2.0]).to(x.device)»"),
     ),
+    Case(
+        "factory_device",
+        "dtype",
+        "PG101",
+        lines("return «torch.zeros(2).to(x.device, flag)»", head="x: torch.Tensor, flag"),
+    ),
+    # names
+    Case(
+        "site",
+        "stars",
+        "PG101",
+        "import torch\nfrom math import *\n\n\ndef forward(x: torch.Tensor):\n"
+        "    return x + «torch.arange(3).to(x.device)»\n",
+    ),
+    Case(
+        "site",
+        "looked-at",
+        "PG101",
+        lines("seen = locals()", "return x + «torch.arange(3).to(x.device)»"),
+    ),
+    Case(
+        "site",
+        "bound-within",
+        "PG101",
+        lines("return x + (n := 1) + «torch.arange(3).to(x.device)»"),
+    ),
     # guards
     Case("guards", "in-function", "PG501", "import torch\n«print(1)»\n"),
     Case("site", "compiled", "PG501", lines("«print(x)»", "return x"), captured=True),
@@ -54,6 +80,16 @@ CASES = [
         "    for _ in range(2):\n"
         "        y = «np.random.normal()»\n    warnings.warn('drawn', stacklevel=2)\n"
         "    return np.ones(1)\n\n\ndef use(x):\n    return x * draw()\n",
+    ),
+    Case(
+        "disable",
+        "decorators",
+        "PG504",
+        "import numpy as np\nimport torch\nfrom typeguard import typechecked\n\n\n"
+        "class Layer(torch.nn.Module):\n    def forward(self, x):\n"
+        "        return x * self._draw()\n\n    @typechecked\n    def _draw(self):\n"
+        "        for _ in range(2):\n            y = «np.random.normal()»\n"
+        "        return np.ones(1)\n",
     ),
     Case(
         "disable",

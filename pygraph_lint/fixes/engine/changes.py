@@ -44,14 +44,16 @@ def edits_of(source: Source, changes: Iterable[Change]) -> tuple[Edit, ...]:
     )
 
 
+_ONE_WORD = re.compile(r"\w\w")
+
+
 def _apart(text: str, change: Change) -> Change:
     """The change, with a space where it would make one word of two: ``return(x)``."""
     start, end, content, _ = change
-    word = re.compile(r"\w")
-    if content and end > start and word.match(content) and word.match(text[start - 1 : start]):
-        content = f" {content}"
-    if content and end > start and word.match(content[-1]) and word.match(text[end : end + 1]):
-        content = f"{content} "
+    if content and start < end:
+        before = _ONE_WORD.fullmatch(text[start - 1 : start] + content[0])
+        behind = _ONE_WORD.fullmatch(content[-1] + text[end : end + 1])
+        content = f"{' ' * bool(before)}{content}{' ' * bool(behind)}"
     return change._replace(content=content)
 
 

@@ -106,9 +106,8 @@ def _in_parentheses(line: str, indent: str, width: int, unit: str) -> list[str]:
     head, operator, value = line.partition(" = ")
     if not operator and line.lstrip().startswith("return "):
         head, operator, value = f"{indent}return", " ", line.lstrip().removeprefix("return ")
-    if not operator or len(indent) + len(unit) + len(value) > width or "(" in head:
-        return [line]
-    if value.endswith(","):  # an argument, or a tuple
+    fits = len(indent) + len(unit) + len(value) <= width
+    if not operator or not fits or "(" in head or value.endswith(","):  # an argument, or a tuple
         return [line]
     return [f"{head}{operator}(", f"{indent}{unit}{value}", f"{indent})"]
 

@@ -18,7 +18,7 @@ import libcst as cst
 from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, Function
 from pygraph_lint.analysis.queries.file_queries import FileQueries
 from pygraph_lint.analysis.queries.interface import Type
-from pygraph_lint.analysis.syntax.nodes import first_line
+from pygraph_lint.analysis.syntax.nodes import dotted, first_line
 from pygraph_lint.findings import Finding, Fix
 from pygraph_lint.fixes.engine.build import Line, binds_loosely, changed, code, conjunction, grouped
 from pygraph_lint.fixes.engine.changes import Change, edits_of
@@ -363,17 +363,13 @@ _LISTING = frozenset(("globals", "_getframe", "currentframe", "f_locals"))
 
 def _doubt_names(site: Site) -> None:
     """State when names mean what the file says, and nobody looks at what they stand for."""
-    stars = [
-        each
-        for each in site.ask.of_kind(ast.ImportFrom)
-        if each.names[0].name == "*" and (each.module or "").partition(".")[0] != "torch"
-    ]
+    imports = (each for each in site.ask.of_kind(ast.ImportFrom) if each.names[0].name == "*")
+    stars = any(not (each.module or "").startswith("torch") for each in imports)
     site.safe_only_if("stars", not stars, "an import of everything may give names other meanings")
     own = ast.walk(site.function) if site.function is not None else site.ask.nodes
-    called = (each.func for each in own if isinstance(each, ast.Call))
-    looked = any(isinstance(each, ast.Name) and each.id in _LOOKING for each in called)
-    named = (*site.ask.of_kind(ast.Name), *site.ask.of_kind(ast.Attribute))
-    looked |= any(getattr(each, "id", getattr(each, "attr", "")) in _LISTING for each in named)
+    looked = any(isinstance(each, ast.Call) and dotted(each.func) in _LOOKING for each in own)
+    looked |= any(each.id in _LISTING for each in site.ask.of_kind(ast.Name))
+    looked |= any(each.attr in _LISTING for each in site.ask.of_kind(ast.Attribute))
     site.safe_only_if("looked-at", not looked, "code looks at what its names stand for")
     bound = any(isinstance(each, ast.NamedExpr) for each in ast.walk(site.statement))
     site.safe_only_if("bound-within", not bound, "the statement binds a name in its middle")

@@ -125,15 +125,13 @@ def stay_unseen(site: Site) -> None:
 
 def _from_here(site: Site, function: ast.FunctionDef) -> bool:
     """Whether all that decorates a function comes from Python, torch, or the same package."""
-    known = {"builtins", "functools", "contextlib", "abc", "torch"}
-    known.add(site.finding.view.module.partition(".")[0])
-    called = [each.func if isinstance(each, ast.Call) else each for each in function.decorator_list]
-    names = [site.ask.qualified(each) or ast.unparse(each) for each in called]
-    own = {getattr(each, "name", "") for each in site.source.tree.body}
-    return all(
-        name.partition(".")[0] in known | own or name.endswith((".setter", ".getter"))
-        for name in names
-    )
+    defined = (getattr(each, "name", "") for each in site.source.tree.body)
+    known = {*_OF_PYTHON, "torch", site.finding.view.module.partition(".")[0], *defined}
+    names = (site.ask.decorator(each) or ast.unparse(each) for each in function.decorator_list)
+    return all(re.split(r"\W", name)[0] in known for name in names)
+
+
+_OF_PYTHON = ("builtins", "functools", "contextlib", "abc")
 
 
 @lru_cache(maxsize=1)

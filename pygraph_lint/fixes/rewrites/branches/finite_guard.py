@@ -47,9 +47,7 @@ class FiniteGuard(Rewrite):
     def rewrite(self, site: Site) -> None:
         guard = _read(site)
         _expect_clamp(site, guard)
-        site.safe_only_if(
-            "copy", False, f"{guard.name} becomes a copy, also where nothing is clamped"
-        )
+        site.safe_only_if("copy", False, f"{guard.name} becomes a copy")
         tests = [as_tensor(site, test) for test in guard.tests]
         condition = joined(map(operand, tests), cst.BitAnd()) if tests[1:] else tests[0]
         value = site.expression_node(guard.clamp)

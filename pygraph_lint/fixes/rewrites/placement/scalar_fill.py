@@ -41,7 +41,6 @@ _USUAL = _NARROW | frozenset(
         *("short", "int", "long", "cfloat", "cdouble"),
     )
 )
-_EXACT = 2**53  # up to here a double holds every whole number
 
 
 class ScalarFill(Rewrite):
@@ -103,18 +102,10 @@ def _expect_number(site: Site, value: ast.expr, dtype: ast.expr | None) -> None:
         not (_is_negative(value) and _is_unsigned(site, dtype)),
         "a negative number wraps in an unsigned dtype instead of being refused",
     )
-    name = site.ask.qualified(dtype) if dtype is not None else ""
-    site.safe_only_if(
-        "usual-dtype",
-        not (name or "").startswith("torch.") or name in _USUAL,
-        "this dtype takes other numbers when it is filled",
-    )
-    whole = literal_number(value)
-    site.safe_only_if(
-        "rounded-once",
-        not isinstance(whole, int) or abs(whole) <= _EXACT,
-        "so large a number is rounded twice when it becomes a float",
-    )
+    name, whole = site.ask.qualified(dtype) if dtype is not None else "", literal_number(value)
+    known = not (name or "").startswith("torch.") or name in _USUAL
+    small = not isinstance(whole, int) or abs(whole) <= 2**53  # a double holds it
+    site.safe_only_if("usual", known and small, "filling may round or refuse the number otherwise")
     site.safe_only_if(
         "held",
         not written or site.finding.view.closed or _is_held(site, value, dtype),
