@@ -131,7 +131,7 @@ def _from_here(site: Site, function: ast.FunctionDef) -> bool:
     return all(re.split(r"\W", name)[0] in known for name in names)
 
 
-_OF_PYTHON = "functools contextlib abc staticmethod classmethod property".split()
+_OF_PYTHON = ("functools", "contextlib", "abc", "staticmethod", "classmethod", "property")
 
 
 @lru_cache(maxsize=1)
