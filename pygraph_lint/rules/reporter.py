@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 
 from pygraph_lint.analysis.domain.events import Event
 from pygraph_lint.analysis.interpreter.host_tensors import MADE
@@ -14,8 +15,8 @@ from pygraph_lint.analysis.link import Project
 from pygraph_lint.analysis.program.facts import ModuleFacts, Sinks
 from pygraph_lint.analysis.regions.compiled import RegionOptions
 from pygraph_lint.analysis.regions.receiver_names import is_of_loss
-from pygraph_lint.analysis.syntax.nodes import short
-from pygraph_lint.findings import Finding, Location, Region
+from pygraph_lint.analysis.syntax.nodes import deep_recursion, short
+from pygraph_lint.findings import Finding, Location, Region, unreadable
 from pygraph_lint.rules.break_forms import Form, form_of, version_numbers
 from pygraph_lint.rules.catalogue import Rule
 
@@ -108,7 +109,16 @@ class Reporter:
         return self.by_event.get(event.kind)
 
     def findings(self, facts: ModuleFacts) -> list[Finding]:
-        """All findings of one module, in order of position."""
+        """All findings of one module, in order of position; or that its calls go too deep to be
+        followed.
+        """
+        try:
+            with deep_recursion():
+                return self._findings(facts)
+        except RecursionError:
+            return [unreadable(Path(facts.path), "nested too deeply to be analysed")]
+
+    def _findings(self, facts: ModuleFacts) -> list[Finding]:
         found: dict[tuple[str, int, int], Finding] = {}
         for function in facts.functions.values():
             region = self.project.region(function.name)

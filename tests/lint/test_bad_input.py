@@ -86,6 +86,38 @@ def test_deep_code_is_checked_or_refused_in_one_line(
     assert lint.read("deep.py") == DEEP[name]
 
 
+LAYER = f"{HEAD}class M(torch.nn.Module):\n    def forward(self, v0):\n"
+LONG = {
+    "operations": LAYER
+    + "".join(f"        v{n + 1} = torch.relu(v{n})\n" for n in range(1200))
+    + "        return v1200.item()\n",
+    "names": LAYER
+    + "".join(f"        v{n + 1} = v{n}\n" for n in range(400))
+    + "        return v400.item()\n",
+    "calls": f"{LAYER}        return f0(v0)\n"
+    + "".join(f"def f{n}(x):\n    return f{n + 1}(x)\n" for n in range(300))
+    + "def f300(x):\n    return x.item()\n",
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("options", [(), ("--fix",)])
+def test_long_code_is_checked_to_its_end(lint: Lint, name: str, options: tuple[str, ...]) -> None:
+    lint.write({"long.py": LONG[name], "good.py": SYNCS})
+    good, long = lint(*options, ".").lines
+    assert good.startswith("good.py:6:16: PG201 ")
+    assert long.startswith(f"long.py:{LONG[name].count(chr(10))}:") and " PG201 " in long
+
+
+def test_calls_that_go_too_deep_are_said_of_their_file(lint: Lint) -> None:
+    calls = "".join(f"def f{n}(x):\n    return f{n + 1}(x)\n" for n in range(2500))
+    deep = f"{LAYER}        return f0(v0)\n{calls}def f2500(x):\n    return x.item()\n"
+    lint.write({"deep.py": deep, "good.py": SYNCS})
+    deep_line, good = lint(".").lines
+    assert deep_line == "deep.py:1:1: PG002 nested too deeply to be analysed"
+    assert good.startswith("good.py:6:16: PG201 ")
+
+
 def test_big_file_is_refused_by_default_and_checked_on_request(lint: Lint) -> None:
     big = SYNCS + "x = 'some text to make it long'\n" * 330_000
     lint.write({"big.py": big, "good.py": SYNCS})

@@ -66,6 +66,8 @@ def fix_text(
     place = _Places(source, findings, without)
     try:
         return tuple(_offer(place, finding) for finding in findings)
+    except RecursionError:
+        return (None,) * len(findings)
     finally:
         forget()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pygraph_lint.analysis.syntax.nodes import deep_recursion
 from pygraph_lint.files import parallel
 from pygraph_lint.files.cache import Cache, digest
 from pygraph_lint.findings import Finding, Fix
@@ -65,5 +66,5 @@ def _nothing() -> None:
 def _offer_part(part: Sequence[tuple[bytes, str, tuple[Finding, ...]]]) -> dict[bytes, Fixes]:
     from pygraph_lint.fixes.engine.file_fixes import fix_text
 
-    with parallel.without_collecting():
+    with parallel.without_collecting(), deep_recursion():
         return {key: fix_text(text, findings) for key, text, findings in part}

@@ -23,7 +23,7 @@ FACTORIES = EXACT | RANGES
 # Their numbers fit every dtype; a float that does not fit an integer dtype becomes one number on
 # the host and another one on a GPU.
 SMALL = frozenset({"torch.zeros", "torch.ones", "torch.eye", "torch.arange"})
-_INTEGER_DTYPES = frozenset(
+INTEGER_DTYPES = frozenset(
     f"torch.{name}"
     for name in ("int", "long", "short", "uint8", "int8", "int16", "int32", "int64", "bool")
 )
@@ -63,7 +63,7 @@ def has_integer_values(site: Site, call: ast.Call, name: str) -> bool:
     if name not in RANGES:
         return True
     dtype = keyword(call, "dtype")
-    if dtype is not None and site.ask.qualified(dtype) in _INTEGER_DTYPES:
+    if dtype is not None and site.ask.qualified(dtype) in INTEGER_DTYPES:
         return True
     if dtype is not None or name == "torch.range":
         return False

@@ -21,7 +21,7 @@ from pygraph_lint.analysis.syntax.nodes import dotted, method_name
 from pygraph_lint.fixes.engine.build import expression
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
-from pygraph_lint.fixes.shared.factories import FLOATING_DTYPES, literal_number
+from pygraph_lint.fixes.shared.factories import FLOATING_DTYPES, INTEGER_DTYPES, literal_number
 
 _WORDS = frozenset(("inf", "+inf", "-inf", "nan", "infinity", "-infinity"))
 _READERS = frozenset(f"builtins.{name}" for name in ("int", "float", "bool", "complex", "range"))
@@ -34,13 +34,7 @@ _NARROW = frozenset(
 )
 
 
-_USUAL = _NARROW | frozenset(
-    f"torch.{name}"
-    for name in (
-        *("float64", "double", "complex128", "bool", "uint8", "int8", "int16", "int32", "int64"),
-        *("short", "int", "long", "cfloat", "cdouble"),
-    )
-)
+_USUAL = _NARROW | FLOATING_DTYPES | INTEGER_DTYPES | {"torch.complex128"}
 
 
 class ScalarFill(Rewrite):
