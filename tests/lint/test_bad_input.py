@@ -46,6 +46,7 @@ DEEP = {
     "20,000 attributes": f"{HEAD}x = y{'.z' * 20_000}\n",
     "5,000 not": f"{HEAD}x = {'not ' * 5000}y\n",
     "2,000 elif": f"{HEAD}if x:\n    pass\n" + "elif x:\n    pass\n" * 2000,
+    "40 nested lambdas": f"{HEAD}def forward(x):\n    return {'lambda: ' * 40}x\n",
     "90 nested ifs": HEAD + "".join(f"{' ' * n}if x:\n" for n in range(90)) + " " * 90 + "pass\n",
     "a sum in forward": SYNCS.replace("(peak + 1.0)", f"({' + '.join(['peak'] * 20_000)})"),
 }

@@ -255,9 +255,16 @@ def _exec_class(state: State, node: ast.ClassDef) -> None:
         run_function(state.module, name, method, owner, state.handlers, state.env)
 
 
+_NESTED = 6
+
+
 def _eval_lambda(state: State, node: ast.Lambda) -> Value:
-    """A lambda: run where it stands, and on its own for who calls it."""
+    """A lambda: run where it stands, and on its own for who calls it, unless it holds so many that
+    to run each twice takes long.
+    """
     displays.eval_lambda(state, node)
+    if sum(isinstance(each, ast.Lambda) for each in walk(node.body)) > _NESTED:
+        return Value(v.CALLABLE)
     name = f"{state.function.name}.<locals>.<lambda:{node.lineno}:{node.col_offset}>"
     body = ast.copy_location(ast.Return(node.body), node.body)
     function = ast.FunctionDef(name="<lambda>", args=node.args, body=[body], decorator_list=[])
