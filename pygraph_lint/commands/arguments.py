@@ -13,6 +13,8 @@ from pygraph_lint import __version__
 COMMANDS = (
     *("check", "trace", "rule", "rules", "rule-test", "config", "clean", "server", "completion"),
 )
+# What other linters call them.
+_OTHER_WORDS = {"explain": "rule", "lint": "check", "fix": "check --fix", "linter": "rules"}
 COLORS = ("auto", "always", "never")
 TRACE_FORMATS = ("text", "json", "sarif", "chrome", "html")
 SHELLS = ("bash", "zsh", "tcsh", "fish", "powershell")
@@ -116,7 +118,7 @@ def _refuse_typing_errors(built: argparse.ArgumentParser, paths: Sequence[str]) 
         return
     from pygraph_lint.files.suggest import nearest
 
-    near = nearest(paths[0], COMMANDS)
+    near = _OTHER_WORDS.get(paths[0]) or nearest(paths[0], COMMANDS)
     if near is not None:
         built.error(f"there is no file or command {paths[0]!r}; did you mean `{near}`?")
 

@@ -299,6 +299,7 @@ def test_a_mistyped_command_is_no_path(lint: Lint) -> None:
     assert result.err.startswith(
         "error: there is no file or command 'chekc'; did you mean `check`?"
     )
+    assert "did you mean `rule`?" in lint("explain", "PG301").err
     lint.write({"rulez/model.py": SYNCS})
     assert len(lint("rulez").lines) == 1  # a folder of that name is one
 
