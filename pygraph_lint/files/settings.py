@@ -279,6 +279,8 @@ def _table(path: Path, text: str) -> dict[str, object] | None:
         tools = data.get("tool", {})
         table = tools.get("pygraph-lint") if isinstance(tools, dict) else None
         if table is None:
+            if isinstance(tools, dict) and "pygraph_lint" in tools:
+                raise SettingsError(f"{path}: [tool.pygraph_lint] must be [tool.pygraph-lint]")
             return None
     if not isinstance(table, dict):
         line = _line_of("pygraph-lint", text)

@@ -59,6 +59,13 @@ def test_config_option_stands_for_all_files(lint: Lint) -> None:
     assert "nowhere.toml: cannot be read" in missing.err
 
 
+def test_a_table_with_an_underscore_is_not_left_out_without_a_word(lint: Lint) -> None:
+    lint.write({"pyproject.toml": '[tool.pygraph_lint]\nignore = ["PG201"]\n', "a.py": SYNCS})
+    result = lint("a.py")
+    assert result.code == 2
+    assert "[tool.pygraph_lint] must be [tool.pygraph-lint]" in result.err
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
