@@ -140,3 +140,21 @@ def test_another_file_of_the_project_may_trace_it(other: str, tmp_path: Path) ->
     runner = Runner(load(), {"regions": "all", "assume_closed": True})
     made = loop.fix_files(runner, runner.collect([str(tmp_path)]), False).applied
     assert [fix.rewrite for _, fix in made] == ([] if other else ["breaking_function"])
+
+
+@pytest.mark.parametrize(("matrix", "fixed"), [("adj", False), ("self.adj", True)])
+def test_a_sparse_argument_breaks_the_graph_where_it_is_handed_on(matrix: str, fixed: bool) -> None:
+    text = f"""
+        import torch
+
+        class Layer(torch.nn.Module):
+            def forward(self, x, adj):
+                return self._spread(x * 2, adj) + 1
+
+            def _spread(self, x, adj):
+                for _ in range(3):
+                    x = «torch.sparse.mm({matrix}, x)»
+                return x
+    """
+    fix, _ = offer(text, "PG514")
+    assert (fix is not None and fix.applicability == "unsafe") == fixed

@@ -93,9 +93,11 @@ class BreakingFunction(Rewrite):
 
 def _by_parameter(site: Site, path: Path) -> bool:
     """Whether a place only looks up an element by a parameter: the graph goes on where that is an
-    input of the region.
+    input of the region. Or multiplies with one that is sparse: who hands it on breaks the graph.
     """
     index = path[-1].slice if isinstance(path[-1], ast.Subscript) else None
+    if (site.ask.callee(path[-1]) or "").startswith("torch.sparse."):
+        index = path[-1].args[0]  # type: ignore[attr-defined]
     definition = site.ask.only_definition(index) if isinstance(index, ast.Name) else None
     return definition is not None and isinstance(definition.node, ast.arg)
 
