@@ -357,7 +357,7 @@ def propose(rewrite: Rewrite, site: Site) -> None:
 
 
 # What sees a function's names, and the file's, from inside and from other functions.
-_LOOKING = frozenset(("locals", "vars", "dir", "eval", "exec"))
+LOOKING = frozenset(("locals", "vars", "dir", "eval", "exec"))
 _LISTING = frozenset(("globals", "_getframe", "currentframe", "f_locals"))
 
 
@@ -367,7 +367,7 @@ def _doubt_names(site: Site) -> None:
     stars = any(not (each.module or "").startswith("torch") for each in imports)
     site.safe_only_if("stars", not stars, "an import of everything may give names other meanings")
     own = ast.walk(site.function) if site.function is not None else site.ask.nodes
-    looked = any(isinstance(each, ast.Call) and dotted(each.func) in _LOOKING for each in own)
+    looked = any(isinstance(each, ast.Call) and dotted(each.func) in LOOKING for each in own)
     looked |= any(each.id in _LISTING for each in site.ask.of_kind(ast.Name))
     looked |= any(each.attr in _LISTING for each in site.ask.of_kind(ast.Attribute))
     site.safe_only_if("looked-at", not looked, "code looks at what its names stand for")

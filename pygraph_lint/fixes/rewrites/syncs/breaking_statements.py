@@ -20,14 +20,12 @@ from pygraph_lint.analysis.syntax.nodes import first_line, root_and_path
 from pygraph_lint.fixes.engine.imports import imported_above, use_torch
 from pygraph_lint.fixes.engine.line_breaks import wrap
 from pygraph_lint.fixes.engine.names import all_nodes, loads, shared
-from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
+from pygraph_lint.fixes.engine.site import LOOKING, Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.breaking_places import Path, breaking_places, in_avoided_arm
 from pygraph_lint.fixes.shared.disable import leave_out, stay_unseen
 from pygraph_lint.fixes.shared.forwarding import FEW, operations, top_of
 from pygraph_lint.fixes.shared.light_calls import is_light
 
-# What sees the names of the function around it.
-_LOOKING = ("locals", "vars", "dir", "eval", "exec")
 _TIED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
 
@@ -65,7 +63,7 @@ class BreakingStatements(Rewrite):
             for found in [loads(function, name)]
         )
         tried = any(_catches(site, each) for each in _around(site, statement, function))
-        looks = any(getattr(each, "id", "") in _LOOKING for each in all_nodes(function))
+        looks = any(getattr(each, "id", "") in LOOKING for each in all_nodes(function))
         site.require("own", own and not tried and not looks, "others may read the names in between")
         if not imported_above(site, use_torch(site), top):
             raise Declined("torch is imported below the function")
