@@ -142,7 +142,9 @@ def test_another_file_of_the_project_may_trace_it(other: str, tmp_path: Path) ->
     assert [fix.rewrite for _, fix in made] == ([] if other else ["breaking_function"])
 
 
-@pytest.mark.parametrize(("matrix", "fixed"), [("adj", False), ("self.adj", True)])
+@pytest.mark.parametrize(
+    ("matrix", "fixed"), [("adj", False), ("self.adj", True), ("mat1=self.adj, mat2=x", True)]
+)
 def test_a_sparse_argument_breaks_the_graph_where_it_is_handed_on(matrix: str, fixed: bool) -> None:
     text = f"""
         import torch
@@ -153,7 +155,7 @@ def test_a_sparse_argument_breaks_the_graph_where_it_is_handed_on(matrix: str, f
 
             def _spread(self, x, adj):
                 for _ in range(3):
-                    x = «torch.sparse.mm({matrix}, x)»
+                    x = «torch.sparse.mm({matrix if "=" in matrix else matrix + ", x"})»
                 return x
     """
     fix, _ = offer(text, "PG514")

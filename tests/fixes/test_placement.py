@@ -304,3 +304,25 @@ def test_zero_dimensional_operands_promote_alike() -> None:
     for dtype in DTYPES:
         arguments = (torch.ones((), dtype=dtype), torch.device("cpu"), None)
         assert_same(run(old, arguments), run(new, arguments))
+
+
+@pytest.mark.parametrize(
+    ("imported", "safe"),
+    [
+        ("torch", True),
+        ("torch.nn", True),
+        (".torch_helpers", False),
+        ("torchlib", False),
+        ("helpers", False),
+    ],
+)
+def test_what_another_file_gives_all_of_may_hide_a_factory(imported: str, safe: bool) -> None:
+    text = f"""
+        import torch
+        from {imported} import *
+
+        def forward(x: torch.Tensor):
+            return x + «torch.arange(3).to(x.device)»
+    """
+    fix, _ = offer(text, "PG101")
+    assert fix is not None and (fix.applicability == "safe") == safe

@@ -364,7 +364,7 @@ _LISTING = frozenset(("globals", "_getframe", "currentframe", "f_locals"))
 def _doubt_names(site: Site) -> None:
     """State when names mean what the file says, and nobody looks at what they stand for."""
     imports = (each for each in site.ask.of_kind(ast.ImportFrom) if each.names[0].name == "*")
-    stars = any(not (each.module or "").startswith("torch") for each in imports)
+    stars = any(each.level or (each.module or "").split(".")[0] != "torch" for each in imports)
     site.safe_only_if("stars", not stars, "an import of everything may give names other meanings")
     own = ast.walk(site.function) if site.function is not None else site.ask.nodes
     looked = any(isinstance(each, ast.Call) and dotted(each.func) in LOOKING for each in own)

@@ -97,7 +97,7 @@ def _by_parameter(site: Site, path: Path) -> bool:
     """
     index = path[-1].slice if isinstance(path[-1], ast.Subscript) else None
     if (site.ask.callee(path[-1]) or "").startswith("torch.sparse."):
-        index = path[-1].args[0]  # type: ignore[attr-defined]
+        index = next(iter(path[-1].args), None)  # type: ignore[attr-defined]
     definition = site.ask.only_definition(index) if isinstance(index, ast.Name) else None
     return definition is not None and isinstance(definition.node, ast.arg)
 
