@@ -32,11 +32,6 @@ def lines(*body: str, head: str = "x: torch.Tensor") -> str:
 
 
 _TEST = "«x.sum() > 0»"
-HALF = "if x.dtype == torch.float16 and «torch.isinf(x).any()»:"
-
-
-def _half() -> tuple[Any, ...]:
-    return (torch.ones(3, dtype=torch.float16),)
 
 
 CASES = [
@@ -139,56 +134,6 @@ CASES = [
             head="x, form",
         ),
         lambda: (torch.ones(1), torch.channels_last),
-    ),
-    # finite_guard
-    Case(
-        "finite_guard",
-        "same-name",
-        "PG307",
-        lines("x = x + 0", HALF, "    x = torch.clamp(y, -4, 4)", "return x", head="x, y"),
-        lambda: (torch.ones(3, dtype=torch.float16), torch.ones(2, 3, dtype=torch.float16)),
-    ),
-    Case(
-        "finite_guard",
-        "local",
-        "PG307",
-        lines(
-            "limit = 1",
-            "x = x + 0",
-            HALF,
-            "    limit = 5.0",
-            "    x = torch.clamp(x, max=limit)",
-            "return x, limit",
-        ),
-        _half,
-    ),
-    Case(
-        "finite_guard",
-        "static",
-        "PG307",
-        lines(
-            "x = x + 0",
-            HALF,
-            "    seen = other.pop()",
-            "    x = torch.clamp(x, max=5.0)",
-            "return x",
-            head="x, other",
-        ),
-        lambda: (torch.ones(3, dtype=torch.float16), [2.0]),
-    ),
-    Case(
-        "finite_guard",
-        "number-bounds",
-        "PG307",
-        lines("x = x + 0", HALF, "    x = torch.clamp(x, max=limit)", "return x", head="x, limit"),
-        lambda: (torch.ones(3, dtype=torch.float16), torch.ones(3, dtype=torch.float64)),
-    ),
-    Case(
-        "finite_guard",
-        "copy",
-        "PG307",
-        lines(HALF, "    x = torch.clamp(x, -5, 5)", "return x"),
-        _half,
     ),
     # random_skip
     Case(

@@ -1,15 +1,8 @@
-"""Preconditions of the rewrites that keep numbers and messages in Python."""
+"""Preconditions of the rewrites that treat messages."""
 
 from __future__ import annotations
 
-import torch
-
 from tests.fixes.counterexamples import Case, lines
-
-
-def _numpy(*body: str, head: str = "x: torch.Tensor") -> str:
-    return "import math\nimport numpy as np\n" + lines(*body, head=head)
-
 
 _LOGGER = """import functools
 import logging
@@ -26,28 +19,6 @@ def _logged(call: str, head: str = _LOGGER) -> str:
 
 
 CASES = [
-    # host_number
-    Case(
-        "host_number",
-        "plain",
-        "PG520",
-        _numpy("return x.reshape(int(«np.prod(x.shape, initial=0)»), -1)", head="x: torch.Tensor"),
-        lambda: (torch.ones(2, 3),),
-    ),
-    Case(
-        "host_number",
-        "numbers",
-        "PG520",
-        _numpy("return x[: int(«np.prod(sizes)»)]", head="x, sizes"),
-        lambda: (torch.ones(4), [[1], [2]]),
-    ),
-    Case(
-        "host_number",
-        "converted",
-        "PG520",
-        _numpy("return type(x.numel() * «np.prod(x.shape)»)"),
-        lambda: (torch.ones(2),),
-    ),
     Case(
         "imports",
         "unseen",

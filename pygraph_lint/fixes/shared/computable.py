@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis.control_flow.statement_graph import defaults
-from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.queries.interface import Known, Type
 from pygraph_lint.analysis.syntax.nodes import is_constant, method_name, receiver
 from pygraph_lint.fixes.engine.names import stores
 from pygraph_lint.fixes.engine.site import Site
@@ -164,16 +164,26 @@ def may_not_fit(site: Site, node: ast.expr) -> bool:
 def _is_open(site: Site, call: ast.expr) -> bool:
     """Whether a call is given a number that is not written out, and no limit of a dtype."""
     given = [*call.args, *(it.value for it in call.keywords)] if isinstance(call, ast.Call) else []
-    numbers = (it for it in given if literal_number(it) is None and not is_limit(site, it))
-    return any(site.ask.known(it).must_be(Type.NUMBER) for it in numbers)
+    return any(site.ask.known(it).must_be(Type.NUMBER) and not _is_bound(site, it) for it in given)
+
+
+def _is_bound(site: Site, node: ast.expr) -> bool:
+    """Whether a number is written out, or is a limit of a dtype, or is worked out of these."""
+    if isinstance(node, ast.UnaryOp):
+        return _is_bound(site, node.operand)
+    if isinstance(node, ast.BinOp):
+        return _is_bound(site, node.left) and _is_bound(site, node.right)
+    value = site.ask.only_value(node) if isinstance(node, ast.Name) else None
+    if value is not None and not isinstance(value, ast.Name):
+        return _is_bound(site, value)
+    return literal_number(node) is not None or is_limit(site, node)
 
 
 def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:
     known = site.ask.known(node)
     if known.must_be(Type.NUMBER) or known.rank == 0 or is_limit(site, node):
         return SINGLE
-    guessed = known.types == Type.ANYTHING or "passed to" in known.evidence
-    if known.may_be(Type.NONE) and not guessed:
+    if known.may_be(Type.NONE) and not only_by_use(known):
         return None
     if isinstance(node, ast.Attribute):
         return ast.unparse(node) if known.may_be(Type.TENSOR) else None
@@ -181,11 +191,17 @@ def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:
     if unbound or not (known.must_be(Type.TENSOR) or is_held(site, node.id, node)):
         return None
     value = site.ask.only_value(node)
-    if value is not None and not isinstance(value, ast.Name) and site.ask.same_value(value, node):
+    if value is not None and not isinstance(value, ast.Name):
         found = shape_of(site, value)
-        if found is not None:
+        if found == SINGLE or (found is not None and site.ask.same_value(value, node)):
             return found
     return ONE if _is_asked(site, node) else node.id
+
+
+def only_by_use(known: Known) -> bool:
+    """Whether nothing but its uses says what a value is."""
+    by_use = "passed to" in known.evidence or "is used as a tensor" in known.evidence
+    return known.types == Type.ANYTHING or by_use
 
 
 def is_held(site: Site, name: str, at: ast.AST) -> bool:

@@ -33,16 +33,20 @@ def is_within(site: Site, test: ast.expr) -> bool:
 
 
 def tested_operands(site: Site, test: ast.expr) -> list[ast.expr]:
-    """The operands of an ``and`` that need a tensor's value: where the finding is, what is
-    a tensor or reduces one.
+    """The operands of an ``and`` that need a tensor's value: what is a tensor or reduces one, and
+    where the finding is, unless it is the whole condition's.
     """
     place = site.source.at(site.finding.location)
-    found = []
+    whole = place == site.source.span(test)[0]
+    found, here = [], []
     for part in operands(test):
         start, end = site.source.with_parentheses(part, site.ask.parent(test) or test)
-        if start <= place < end or _reads(part) or site.ask.is_tensor(part):
+        if _reads(part) or site.ask.is_tensor(part):
             found.append(part)
-    return found
+        elif start <= place < end:
+            here.append(part)
+            found += here * (not whole)
+    return found or here
 
 
 def asked_anyway(site: Site, test: ast.expr, first: ast.expr) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.fixes.fuzz.programs import Program, idiom
 
 
-@idiom("finite_guard")
+@idiom("tensor_branch")
 def finite(made: Program) -> None:
     """A guard against inf and nan."""
     if made.chance(0.8):

@@ -77,26 +77,6 @@ def flags(made: Program) -> None:
         made.add("    x = x + 1")
 
 
-@idiom("host_number")
-def numbers(made: Program) -> None:
-    """Products of sizes that numpy works out."""
-    made.scripted = False
-    listed = made.pick("x.shape", "x.size()", "x.shape[1:]", "list(x.shape)", "[k, 3]", "y.shape")
-    call = f"np.prod({listed})"
-    value = made.pick(
-        *(f"int({call})", f"int({call})", f"{call}.item()", call),
-        "int(np.prod([k, 2 ** 62, 8]))",
-    )
-    name = made.name()
-    made.add(f"{name} = {value}")
-    made.add(
-        made.pick(
-            *(f"seen.append({name})", f"x = x * {name}", f"seen.append({name} + 1)"),
-            *(f"x = x.reshape(-1)[:{name}]", f"seen.append(range({name} + 1))"),
-        )
-    )
-
-
 @idiom("drawing_function")
 def helper(made: Program) -> None:
     """A helper that draws from numpy."""

@@ -38,6 +38,7 @@ from pygraph_lint.fixes.shared.computable import (
     is_held,
     is_written_out,
     may_not_fit,
+    only_by_use,
     shape_of,
 )
 from pygraph_lint.fixes.shared.condition_tensors import held_by, root_of, truth
@@ -53,8 +54,8 @@ from pygraph_lint.fixes.shared.conditions import (
 from pygraph_lint.fixes.shared.guards import not_compiling
 
 BOTH_ARMS = (
-    "both arms are computed: dtypes, strides and aliases may differ from those of the arm taken,"
-    " and a nan in the other arm is no longer kept out of gradients"
+    "both arms are computed: dtypes, strides and aliases may differ, and gradients see a nan of"
+    " either arm"
 )
 
 
@@ -100,7 +101,8 @@ def _assigns(
         raise Declined("the branch selects nothing")
     lines: list[Line] = []
     names = {step.name for step in plan}
-    if len(plan) > 1 and not (isinstance(condition, cst.Name) and condition.value not in names):
+    several = sum(not step.own for step in plan) > 1
+    if several and not (isinstance(condition, cst.Name) and condition.value not in names):
         if isinstance(condition, cst.Name):
             condition = expression("{asked} != 0", asked=condition)
         lines.append(assign(site.free("chosen"), condition))
@@ -315,8 +317,11 @@ def _expect_tensors(site: Site, *kinds: Known) -> None:
     """Two values are tensors; one of them may be a number, which becomes a tensor."""
     tensors = any(each.must_be(Type.TENSOR) for each in kinds)
     unknown = [each for each in kinds if not each.must_be(Type.TENSOR | Type.NUMBER)]
-    guessed = all(each.types == Type.ANYTHING or "passed to" in each.evidence for each in unknown)
-    site.require("tensors", tensors and guessed, "not both values are known to be tensors")
+    site.require(
+        "tensors",
+        tensors and all(map(only_by_use, unknown)),
+        "not both values are known to be tensors",
+    )
     apart = any(each.device is Device.HOST and each.rank != 0 for each in kinds)
     site.require("moved", not apart, "an arm has a tensor of the host, which is not selected there")
     maybe = [it for it in kinds if it.may_be(Type.NUMBER) and it.types != Type.ANYTHING]
