@@ -90,12 +90,13 @@ def cached(restore: Restore, options: str) -> Iterator[dict[str, Any]]:
 
 
 def _dtypes() -> str:
-    """What torch 2.11 leaves out of the key: the default dtype, and those of autocast."""
-    casts = {
-        device: torch.get_autocast_dtype(device)
+    """What torch 2.11 leaves out of the key: the default dtype, and those of autocast, which an
+    autocast inside of the graph may take over where none is on outside (torch 2.13, too).
+    """
+    casts = [
+        (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
         for device in ("cuda", "cpu")
-        if torch.is_autocast_enabled(device)
-    }
+    ]
     return f"{torch.get_default_dtype()} {casts}"
 
 

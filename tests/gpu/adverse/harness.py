@@ -256,8 +256,8 @@ def run(program: Callable[[Context], object], mode: str) -> Run:
     context, found = Context(mode), Run(mode)
     returned = None
     settings = {name: getattr(torch._dynamo.config, name) for name in SETTINGS}
-    # The key of torch's cache leaves out dtypes of autocast (2.11 to 2.15) and the default dtype
-    # (2.11): default mode may run code that was compiled for another one.
+    # The key of torch 2.11's cache leaves out the default dtype and those of autocast: default mode
+    # may run code that was compiled for another one.
     cached = {"enable_autograd_cache": False} if mode == "default" else {}
     try:
         with torch._dynamo.config.patch(settings), torch._functorch.config.patch(cached):
