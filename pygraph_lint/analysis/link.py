@@ -161,7 +161,6 @@ class Project:
                 left_out=self._left_out(module),
                 called=frozenset(self._compiled.called(module)),
                 wrapping=self._wrapping(module),
-                looks=self.program.looks,
             )
             self._views[module.module] = known
         return known

@@ -241,7 +241,6 @@ class ModuleFacts:
     inner_imports: set[str] = field(default_factory=set)  # what its functions import
     beside: Beside = ()  # what the file's imports find in its folder, or in one around it
     traces_whole: bool = False  # some code may be exported, scripted, compiled as one graph
-    looks: frozenset[str] = frozenset()  # functions that it looks at, or looks at others with
 
     @property
     def is_test(self) -> bool:

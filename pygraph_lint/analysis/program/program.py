@@ -379,11 +379,6 @@ class Program:
         return unknown or any(module.traces_whole for module in self.modules.values())
 
     @cached_property
-    def looks(self) -> frozenset[str]:
-        """The names of functions that some file looks at, or looks at others with."""
-        return frozenset().union(*(module.looks for module in self.modules.values()))
-
-    @cached_property
     def starred(self) -> frozenset[str]:
         """The modules of which some file imports all names."""
         return frozenset(star for stars in self._stars.values() for star in stars)
@@ -473,7 +468,6 @@ def _names(module: ModuleFacts) -> tuple[object, ...]:
         module.patched,
         module.inner_imports,
         module.traces_whole,
-        module.looks,
     )
 
 

@@ -86,8 +86,7 @@ class ProjectView:
     what torch.compiler.disable keeps out of compiled code, ``called`` the qualified names of its
     functions that code of other files in regions calls, and with them, as ``function(size)``, the
     parameters with a default that most calls in regions pass, ``wrapping`` the decorators in it
-    that put a function of their own around what they are given, ``looks`` the names of the
-    functions that some file reads ``__code__`` and the like of, or does so or looks at frames with.
+    that put a function of their own around what they are given.
     """
 
     module: str = "module"
@@ -101,14 +100,13 @@ class ProjectView:
     left_out: frozenset[Span] = frozenset()
     called: frozenset[str] = frozenset()
     wrapping: frozenset[str] = frozenset()
-    looks: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:
         """The same text for the same view, in every process."""
         parts = (self.patched, self.subclassed, self.tensors, self.left_out)
         names = (sorted(part) for part in (*parts, self.called, self.wrapping))
-        closed = (self.closed, self.closed and (self.traced_whole, *sorted(self.looks)))
+        closed = (self.closed, self.closed and self.traced_whole)
         return repr((self.module, self.is_package, closed, self.starred, *names))
 
 

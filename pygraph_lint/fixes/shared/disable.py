@@ -49,7 +49,7 @@ def disable(site: Site, function: ast.FunctionDef, only_itself: bool = False) ->
         silent,
         "warnings and log records name the decorator's line instead of the caller's",
     )
-    stay_unseen(site, function)
+    stay_unseen(site)
     site.safe_only_if(
         "decorators", _from_here(site, function), "a decorator may look at the function's code"
     )
@@ -116,21 +116,11 @@ def leave_out(site: Site, nodes: Iterable[ast.AST], known: bool = True) -> None:
     site.safe_only_if("asks", known and not asks, "it may ask whether it is compiled")
 
 
-def stay_unseen(site: Site, function: ast.FunctionDef) -> None:
-    """State that nobody looks at a function, or at frames: code of its file, what decorates it or
-    it calls, or who reads ``__code__`` of what has its name.
-    """
-    view = site.finding.view
-    closed = view.closed and not _is_inspected(site.ask.definitions)
-    inner = own_nodes(function) if view.looks else ()
-    met = {(_name(each.func) or "") for each in inner if isinstance(each, ast.Call)}
-    met |= {site.ask.decorator(each) or ast.unparse(each) for each in function.decorator_list}
-    words = {function.name, *(each.rpartition(".")[2] for each in met)}
-    site.safe_only_if(
-        "inspected",
-        closed and words.isdisjoint(view.looks),
-        "inspect, stack frames and warnings see the decorator's wrapper",
-    )
+def stay_unseen(site: Site) -> None:
+    """State that nobody looks at functions or frames."""
+    closed = site.finding.view.closed and not _is_inspected(site.ask.definitions)
+    reason = "inspect, stack frames and warnings see the decorator's wrapper"
+    site.safe_only_if("inspected", closed, reason)
 
 
 def _from_here(site: Site, function: ast.FunctionDef) -> bool:

@@ -88,7 +88,7 @@ class BreakingFunction(Rewrite):
             disable(site, each, only_itself=each.name != _CONSTRUCTOR)
         if not pays:
             disable_wrappers(site, function)
-            stay_unseen(site, function)
+            stay_unseen(site)
 
 
 def _by_parameter(site: Site, path: Path) -> bool:

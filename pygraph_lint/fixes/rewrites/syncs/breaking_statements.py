@@ -70,7 +70,7 @@ class BreakingStatements(Rewrite):
         leave_out(site, site.ask.nodes)
         one = len(moved) == 1 and any(turned)  # a function of its own already
         site.safe_only_if("always", one, "an error has one function more in its traceback")
-        stay_unseen(site, function)
+        stay_unseen(site)
         names = sorted(dict.fromkeys(each.id for each in given), key=lambda each: each != "self")
         # In a loop, the next turn may read what this one made.
         ends = isinstance(moved[-1], ast.Return)
