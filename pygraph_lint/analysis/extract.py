@@ -28,7 +28,6 @@ from pygraph_lint.analysis.program.facts import (
     Root,
     Sinks,
 )
-from pygraph_lint.analysis.program.full_graph import may_need_full_graph
 from pygraph_lint.analysis.program.module import Module
 from pygraph_lint.analysis.program.names import import_whole_names, module_statements
 from pygraph_lint.analysis.program.patches import patched
@@ -88,7 +87,6 @@ def _note_for_others(facts: ModuleFacts, file: Module, text: str) -> None:
     note_options(file)
     for name in _registered(file) if "torch.library" in text else ():
         facts.functions[name].registered = True
-    facts.traces_whole = may_need_full_graph(text, file)
 
 
 def _place_by_characters(facts: ModuleFacts, text: str) -> None:

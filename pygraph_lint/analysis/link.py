@@ -156,8 +156,6 @@ class Project:
                 self.program.patched_in(module),
                 frozenset(name for name in module.classes if self.program.subclasses.get(name)),
                 self._believed(module),
-                starred=module.module in self.program.starred,
-                traced_whole=self.program.traced_whole,
                 left_out=self._left_out(module),
                 called=frozenset(self._compiled.called(module)),
                 wrapping=self._wrapping(module),

@@ -58,13 +58,6 @@ _IF = ("at = x > 0", "if «at.any()»:")
 CASES = [
     # leaving functions out
     Case("site", "compiled", "PG201", _reading(_ITEM), captured=True),
-    Case("disable", "seen", "PG201", _reading(_ITEM)),
-    Case(
-        "disable",
-        "asks",
-        "PG302",
-        _reading("while «x.sum() > 0» or torch.compiler.is_compiling():", "    x = x - 1"),
-    ),
     Case(
         "disable",
         "named",

@@ -85,7 +85,6 @@ CASES = [
             ("light", (), (f"y = x{' + x' * 20}", *_SECOND)),
             ("known", ("if n:", "    c = 1"), ("d = c", *_SECOND)),
             ("own", ("later = lambda: a",), _SECOND),
-            ("always", (), _SECOND),
         )
     ),
     # attribute_buffer

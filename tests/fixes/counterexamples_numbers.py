@@ -21,7 +21,7 @@ def _logged(call: str, head: str = _LOGGER) -> str:
 CASES = [
     Case(
         "imports",
-        "unseen",
+        "new-import",
         "PG301",
         lines("if «x.sum() > 0»:", "    x = x * 2", "return x", head="x: Tensor").replace(
             "import torch", "from torch import Tensor"

@@ -42,7 +42,6 @@ def finding(
     code: str,
     kind: str = "",
     closed: bool = False,
-    traced_whole: bool = False,
     **notes: str,
 ) -> Finding:
     """A finding at a place of a text, as the checks would report it."""
@@ -53,7 +52,7 @@ def finding(
         subject="",
         notes=tuple(notes.items()),
     )
-    view = ProjectView(closed=closed, traced_whole=traced_whole)
+    view = ProjectView(closed=closed)
     ends = {"compile": "break"}
     return Finding(code, "", "", "model.py", start, end, consequences=ends, event=event, view=view)
 
@@ -70,14 +69,12 @@ def offer(
     without: frozenset[str] = frozenset(),
     region: Region | None = None,
     closed: bool = False,
-    traced_whole: bool = False,
     **notes: str,
 ) -> tuple[Fix | None, str]:
     """The fix offered for the marked place, and the text with it applied (unsafe ones too)."""
     plain, spans = marked(text)
     findings = [
-        replace(finding(plain, span, code, kind, closed, traced_whole, **notes), region=region)
-        for span in spans
+        replace(finding(plain, span, code, kind, closed, **notes), region=region) for span in spans
     ]
     fixes = fix_text(plain, findings, without=without)
     usable = [fix for fix in fixes if fix is not None and fix.applicability != "declined"]

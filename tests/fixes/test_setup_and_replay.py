@@ -72,7 +72,7 @@ def test_a_constructor_that_is_compiled_alone_is_left_out() -> None:
     after = before.replace("«", "").replace("»", "")
     head = "        def __init__(self, size):\n"
     after = after.replace(head, f"        @torch.compiler.disable\n{head}")
-    expect(before, after, "PG511", "safe", closed=True)
+    expect(before, after, "PG511", "unsafe", closed=True)
     old = module_of(textwrap.dedent(marked(before)[0])).Model
     new = module_of(textwrap.dedent(after)).Model
     x = torch.ones(2, 3)

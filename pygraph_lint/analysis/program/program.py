@@ -372,17 +372,6 @@ class Program:
                 found.add(self.symbol(name) or name)
         return frozenset(name for name in found if name.startswith(prefix))
 
-    @cached_property
-    def traced_whole(self) -> bool:
-        """Whether some code of the project may be exported, scripted, or compiled as one graph."""
-        unknown = self._unread is not EVERYTHING_ANALYSED
-        return unknown or any(module.traces_whole for module in self.modules.values())
-
-    @cached_property
-    def starred(self) -> frozenset[str]:
-        """The modules of which some file imports all names."""
-        return frozenset(star for stars in self._stars.values() for star in stars)
-
     # -- tables
 
     def members(self, holder: str) -> list[str]:
@@ -467,7 +456,6 @@ def _names(module: ModuleFacts) -> tuple[object, ...]:
         list(module.types.items()),
         module.patched,
         module.inner_imports,
-        module.traces_whole,
     )
 
 

@@ -82,7 +82,8 @@ def _wrapped(source: Source, changes: list[Change]) -> list[Change]:
         new = old
         for change in reversed(those):
             new = new[: change.start - start] + change.content + new[change.end - start :]
-        fits, inside = len(old) <= source.width, row not in source.whole_lines
+        fits = len(old) <= source.width and row not in source.rows_between_lines
+        inside = row not in source.whole_lines
         lines = wrap(new, source.width, source.indent_unit, inside) if fits else [new]
         if len(lines) == 1:
             result += those

@@ -46,33 +46,15 @@ def use_module(site: Site, module: str) -> str:
         raise Declined(f"an `import *` may bind the name {module}")
     start, text = _place_of(site, module)
     site.replace(start, start, text)
-    _unseen(site, module)
+    _doubt(site, module)
     return module
 
 
-def _unseen(site: Site, name: str) -> None:
-    """Doubt where a new import may reach another file, through ``import *`` of this one."""
-    view = site.finding.view
-    site.safe_only_if(
-        "unseen",
-        _has_exports(site.source.tree) or (view.closed and not view.starred),
-        f"`import *` of this file gives the name {name}, too",
-    )
-    lists = any(node.id in _LISTING for node in site.ask.of_kind(ast.Name))
-    site.safe_only_if("unlisted", not lists, f"the file lists its names, {name} among them")
-
-
-_LISTING = frozenset(("globals", "vars", "dir"))
-
-
-def _has_exports(tree: ast.Module) -> bool:
-    """Whether a file says in ``__all__`` what ``import *`` takes from it."""
-    return any(
-        isinstance(target, ast.Name) and target.id == "__all__"
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-    )
+def _doubt(site: Site, name: str) -> None:
+    """A new import is never safe: others may list or import the file's names, or have a module of
+    that name.
+    """
+    site.safe_only_if("new-import", False, f"the file imports {name} now")
 
 
 def _place_of(site: Site, module: str) -> tuple[int, str]:
@@ -151,7 +133,7 @@ def _add_import(site: Site) -> None:
             if node.col_offset:
                 start = source.line_start(_last_line(site, node) + 1)
             site.replace(start, start, f"import torch{source.newline}")
-            _unseen(site, "torch")
+            _doubt(site, "torch")
             return
     raise Declined("the file does not import torch")
 
@@ -180,7 +162,7 @@ def add_torch(site: Site) -> str:
     rest = tree.body[len(early) :]
     if not rest or any(n.col_offset for n in tree.body):
         raise Declined("there is no place for an import")
-    site.safe_only_if("uses-torch", False, "the file imports torch now")
+    _doubt(site, "torch")
     end = source.newline
     if others := _first_group(list(itertools.takewhile(_is_installed, rest))):
         start = source.line_start((others[-1].end_lineno or others[-1].lineno) + 1)

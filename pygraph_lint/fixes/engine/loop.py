@@ -217,9 +217,8 @@ def _plan(
 
 
 def _usable(fix: Fix | None, allowed: set[str]) -> list[Fix]:
-    """The rewrites offered for a finding that are allowed, best first."""
-    offered = [fix.rather, fix] if fix is not None else []
-    return [each for each in offered if each is not None and each.applicability in allowed]
+    """The rewrite offered for a finding, if it is allowed."""
+    return [fix] if fix is not None and fix.applicability in allowed else []
 
 
 def _subject(

@@ -45,12 +45,20 @@ def stores(function: ast.AST, name: str) -> list[ast.AST]:
     found: list[ast.AST] = []
     if isinstance(function, FUNCTIONS):
         found += [argument for argument in parameters(function) if argument.arg == name]
-    found += [
-        node
-        for node in own_nodes(function)
-        if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
-    ]
-    return found
+    return found + [node for node in own_nodes(function) if name in _bound(node)]
+
+
+def _bound(node: ast.AST) -> tuple[str | None, ...]:
+    """The names that a node itself binds or deletes."""
+    if isinstance(node, ast.Name):
+        return () if isinstance(node.ctx, ast.Load) else (node.id,)
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return tuple(each.asname or each.name.partition(".")[0] for each in node.names)
+    if isinstance(node, ast.MatchMapping):
+        return (node.rest,)
+    named = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
+    matched = (ast.MatchAs, ast.MatchStar)
+    return (node.name,) if isinstance(node, (*named, *matched)) else ()
 
 
 def loads(function: ast.AST, name: str) -> list[ast.Name]:

@@ -114,8 +114,9 @@ class Site:
         )
 
     def taken(self, name: str) -> bool:
-        """Whether a name already means something at the finding."""
-        return not self.ask.means_nothing(name, self.path[-1])
+        """Whether a name already means something at the finding, or may get a meaning there."""
+        shared = any(name in each.names for each in self.ask.of_kind(ast.Global))
+        return shared or not self.ask.means_nothing(name, self.path[-1])
 
     def free(self, name: str) -> str:
         """The name, or with a number behind it, as something that means nothing here yet."""

@@ -53,19 +53,33 @@ class Source:
 
         Lines that cannot be broken (comments, strings, links) are not counted.
         """
-        texts = (each for each in ast.walk(self.tree) if isinstance(each, ast.Constant))
-        inside = {
-            line
-            for each in texts
-            if isinstance(each.value, str)
-            for line in range(each.lineno, (each.end_lineno or 0) + 1)
-        }
         lines = enumerate(_LINE_END.split(self.text), 1)
-        code = (line for number, line in lines if number not in inside)
+        code = (line for number, line in lines if number not in self.rows_of_strings)
         long = [len(line) for line in code if len(line) > _NEAR and not _UNBROKEN.search(line)]
         widths = _WIDTHS if len(long) >= _ENOUGH else _WIDTHS[2:]
         most = _BEYOND * len(long)
         return next((w for w in widths if sum(each > w for each in long) <= most), 120)
+
+    @cached_property
+    def rows_of_strings(self) -> frozenset[int]:
+        """The numbers of the lines with a part of a string."""
+        return frozenset(
+            line
+            for each in ast.walk(self.tree)
+            if isinstance(each, (ast.Constant, ast.JoinedStr))
+            if isinstance(getattr(each, "value", ""), str)
+            for line in range(each.lineno, (each.end_lineno or 0) + 1)
+        )
+
+    @cached_property
+    def rows_between_lines(self) -> frozenset[int]:
+        """The numbers of the lines that begin or end in a string of several lines."""
+        return frozenset(
+            line
+            for each in ast.walk(self.tree)
+            if isinstance(each, (ast.Constant, ast.JoinedStr)) and each.end_lineno != each.lineno
+            for line in range(each.lineno, (each.end_lineno or 0) + 1)
+        )
 
     @cached_property
     def quote(self) -> str:

@@ -1,24 +1,15 @@
-"""A function that is left out of compiled code as a whole, by ``@torch.compiler.disable``.
-
-The decorator puts a wrapper in the function's place, which ``inspect.getfullargspec``, ``__code__``
-and frames show.
-"""
+"""A function that is left out of compiled code as a whole, by ``@torch.compiler.disable``."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
-from functools import lru_cache
 
-from pygraph_lint.analysis.control_flow.reaching_definitions import FileDefinitions
 from pygraph_lint.analysis.control_flow.statement_graph import parameters
-from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.engine.imports import imported_above, use_torch
-from pygraph_lint.fixes.engine.names import own_nodes
+from pygraph_lint.fixes.engine.names import stores
 from pygraph_lint.fixes.engine.site import Declined, Site
 from pygraph_lint.fixes.shared.call_chains import calls_of
-from pygraph_lint.fixes.shared.guards import says
 
 
 def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:
@@ -35,27 +26,9 @@ def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:
 
 
 def disable(site: Site, function: ast.FunctionDef, only_itself: bool = False) -> None:
-    """Decorate a function. What it warns of or logs would name the decorator's line.
-    ``only_itself``: what it calls is still compiled.
-    """
-    torch = use_torch(site)
-    above = imported_above(site, torch, function)
-    site.require("torch-first", above, "torch is imported below the function")
-    silent = not any(
-        isinstance(node, ast.stmt) and says(site, node, False) for node in own_nodes(function)
-    )
-    site.safe_only_if(
-        "silent",
-        silent,
-        "warnings and log records name the decorator's line instead of the caller's",
-    )
-    stay_unseen(site)
-    site.safe_only_if(
-        "decorators", _from_here(site, function), "a decorator may look at the function's code"
-    )
-    own = (function.name, f"self.{function.name}")
-    again = any(isinstance(each, ast.expr) and dotted(each) in own for each in own_nodes(function))
-    site.safe_only_if("deep", not again, "a function that calls itself needs deeper stacks")
+    """Decorate a function. ``only_itself``: what it calls is still compiled."""
+    torch = _torch_above(site, function)
+    leave_out(site)
     source, number = site.source, function.lineno
     start, line = source.line_start(number), source.line(number)
     given = "(recursive=False)" if only_itself else ""
@@ -64,13 +37,32 @@ def disable(site: Site, function: ast.FunctionDef, only_itself: bool = False) ->
     disable_wrappers(site, function)
 
 
+def _torch_above(site: Site, function: ast.FunctionDef) -> str:
+    """How torch is written where a function is decorated."""
+    torch, owner = use_torch(site), site.ask.parent(function)
+    above = imported_above(site, torch, function)
+    above = above and not (isinstance(owner, ast.ClassDef) and stores(owner, torch))
+    site.require("torch-first", above, "torch is imported below the function")
+    return torch
+
+
+def leave_out(site: Site) -> None:
+    """State that leaving code out of compiled code is never safe: it computes, rounds and draws as
+    eager code does, and tracers, frames and ``inspect`` see another function.
+    """
+    site.safe_only_if(
+        "left-out", False, "it runs as eager code; torch.export and torch.jit do not see into it"
+    )
+
+
 def disable_wrappers(site: Site, function: ast.FunctionDef) -> None:
     """Leave out what decorators put around a function, too: where the graph ends in the function,
     it would end in each of them.
     """
     source = site.source
     for each in wrappers(site, function):
-        text = f"{source.indent(function)}@{use_torch(site)}.compiler.disable(recursive=False)"
+        text = f"{source.indent(function)}@{_torch_above(site, function)}.compiler.disable"
+        text += "(recursive=False)"
         start = source.line_start(each.lineno)
         site.replace(start, start, f"{text}{source.newline}")
 
@@ -99,48 +91,6 @@ def _wraps(site: Site, decorator: ast.expr) -> bool:
 
 
 _DISABLE = "torch.compiler.disable"
-
-
-def leave_out(site: Site, nodes: Iterable[ast.AST], known: bool = True) -> None:
-    """State when it is safe to leave code out of compiled code. ``nodes`` are all of it that stand
-    in the file, ``known`` says that it calls nothing of other files.
-    """
-    view = site.finding.view
-    site.safe_only_if(
-        "seen",
-        view.closed and not view.traced_whole,
-        "torch.export and torch.jit.script do not see into it",
-    )
-    may_ask = "compiling" in site.source.text or "exporting" in site.source.text
-    asks = may_ask and any(_COMPILING.fullmatch(_name(node) or "") for node in nodes)
-    site.safe_only_if("asks", known and not asks, "it may ask whether it is compiled")
-
-
-def stay_unseen(site: Site) -> None:
-    """State that nobody looks at functions or frames."""
-    closed = site.finding.view.closed and not _is_inspected(site.ask.definitions)
-    reason = "inspect, stack frames and warnings see the decorator's wrapper"
-    site.safe_only_if("inspected", closed, reason)
-
-
-def _from_here(site: Site, function: ast.FunctionDef) -> bool:
-    """Whether all that decorates a function comes from Python, torch, or the same package."""
-    defined = (getattr(each, "name", "") for each in site.source.tree.body)
-    known = {*_OF_PYTHON, "torch", site.finding.view.module.partition(".")[0], *defined}
-    names = (site.ask.decorator(each) or ast.unparse(each) for each in function.decorator_list)
-    return all(re.split(r"\W", name)[0] in known for name in names)
-
-
-_OF_PYTHON = ("functools", "contextlib", "abc", "staticmethod", "classmethod", "property")
-
-
-@lru_cache(maxsize=1)
-def _is_inspected(file: FileDefinitions) -> bool:
-    """Whether code of a file looks at functions or at frames."""
-    return any(
-        _name(node) in _INSPECTING or getattr(node, "module", "") in ("inspect", "traceback")
-        for node in file.nodes
-    )
 
 
 def is_called(site: Site, function: ast.FunctionDef, here: bool = False) -> bool:
@@ -176,19 +126,3 @@ def _qualified(site: Site, function: ast.FunctionDef) -> str:
     owner = site.ask.parent(function)
     parts = (site.finding.view.module, getattr(owner, "name", ""), function.name)
     return ".".join(filter(None, parts))
-
-
-_INSPECTING = frozenset(
-    (
-        *("inspect", "stacklevel", "_getframe", "currentframe", "f_back", "__wrapped__"),
-        *("__code__", "__defaults__", "__kwdefaults__", "__globals__", "traceback"),
-        "save_hyperparameters",  # of Lightning: looks at the frames of constructors
-    )
-)
-
-
-_COMPILING = re.compile(r"is_(torch)?(dynamo)?_?(compiling|exporting)")
-
-
-def _name(node: ast.AST) -> str | None:
-    return getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "arg", None)

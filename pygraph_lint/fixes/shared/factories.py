@@ -63,10 +63,10 @@ def has_integer_values(site: Site, call: ast.Call, name: str) -> bool:
     if name not in RANGES:
         return True
     dtype = keyword(call, "dtype")
-    if dtype is not None and site.ask.qualified(dtype) in INTEGER_DTYPES:
-        return True
-    if dtype is not None or name == "torch.range":
+    if name == "torch.range":
         return False
+    if dtype is not None:
+        return site.ask.qualified(dtype) in INTEGER_DTYPES
     named = (item.value for item in call.keywords if item.arg in ("start", "end", "step"))
     return all(is_integer(site, bound) for bound in [*call.args, *named])
 

@@ -131,12 +131,21 @@ def _is_draw(site: Site, node: ast.expr) -> bool:
     if not isinstance(node, ast.Name) or function is None:
         return _draws_one(site, node)
     values = assigned_values(function, node.id) or [node]
-    if not all(_draws_one(site, value) for value in values):
+    if not all(_draws_one(site, value) and _is_made(site, value, node) for value in values):
         return False
     # Whoever else has a tensor may write to it.
     used = map(site.ask.parent, loads(function, node.id))
     compared = all(isinstance(each, ast.Compare) for each in used)
     return compared or all(_draws_number(site, value) for value in values)
+
+
+def _is_made(site: Site, value: ast.expr, use: ast.Name) -> bool:
+    """Whether a name surely has a value where it is read: nothing around the assignment alone may
+    swallow an error.
+    """
+    around = set(site.ask.path(value)) - set(site.ask.path(use))
+    swallows = any(type(each).__name__ in ("With", "Try", "TryStar") for each in around)
+    return not swallows and not site.ask.may_be_unbound(use.id, use)
 
 
 def _draws_one(site: Site, node: ast.expr) -> bool:

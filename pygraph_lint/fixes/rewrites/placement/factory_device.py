@@ -88,12 +88,15 @@ class FactoryDevice(Rewrite):
         site.safe_only_if(
             "conversion", fits, "a number that the new dtype cannot hold differs between devices"
         )
-        there = site.ask.statement(made) is site.ask.statement(move)
+        direct = move.func.value is made
+        site.safe_only_if(
+            "direct", direct, "what is done to the tensor before it is moved is done on the device"
+        )
         site.safe_only_if(
             "order",
             to.written is None
             or is_there(site, to.written, move.func.value)
-            or (there and never_raises(site, move.func.value)),
+            or never_raises(site, move.func.value),
             "what raises first, the factory or asking for the device, is the other one",
         )
         _put(site, move, made, to)

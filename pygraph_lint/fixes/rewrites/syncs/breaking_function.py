@@ -18,7 +18,7 @@ from __future__ import annotations
 import ast
 from itertools import pairwise
 
-from pygraph_lint.fixes.engine.names import all_nodes, own_nodes
+from pygraph_lint.fixes.engine.names import own_nodes
 from pygraph_lint.fixes.engine.site import Rewrite, Site
 from pygraph_lint.fixes.shared.breaking_places import (
     Path,
@@ -33,7 +33,6 @@ from pygraph_lint.fixes.shared.disable import (
     leave_out,
     passed_to,
     plain_function,
-    stay_unseen,
     wrappers,
 )
 from pygraph_lint.fixes.shared.forwarding import few, in_body, only_called, passing_on, work
@@ -83,12 +82,11 @@ class BreakingFunction(Rewrite):
         site.require("pays", pays or bool(callers) or bool(found and around), "")
         site.remains = not pays
         left_out = (function, *callers) if pays else callers
-        leave_out(site, (node for each in (function, *callers) for node in all_nodes(each)))
+        leave_out(site)
         for each in left_out:
             disable(site, each, only_itself=each.name != _CONSTRUCTOR)
         if not pays:
             disable_wrappers(site, function)
-            stay_unseen(site)
 
 
 def _by_parameter(site: Site, path: Path) -> bool:

@@ -22,7 +22,7 @@ from pygraph_lint.fixes.engine.line_breaks import wrap
 from pygraph_lint.fixes.engine.names import all_nodes, loads, shared
 from pygraph_lint.fixes.engine.site import LOOKING, Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.breaking_places import Path, breaking_places, in_avoided_arm
-from pygraph_lint.fixes.shared.disable import leave_out, stay_unseen
+from pygraph_lint.fixes.shared.disable import leave_out
 from pygraph_lint.fixes.shared.forwarding import FEW, operations, top_of
 from pygraph_lint.fixes.shared.light_calls import is_light
 
@@ -67,10 +67,7 @@ class BreakingStatements(Rewrite):
         site.require("own", own and not tried and not looks, "others may read the names in between")
         if not imported_above(site, use_torch(site), top):
             raise Declined("torch is imported below the function")
-        leave_out(site, site.ask.nodes)
-        one = len(moved) == 1 and any(turned)  # a function of its own already
-        site.safe_only_if("always", one, "an error has one function more in its traceback")
-        stay_unseen(site)
+        leave_out(site)
         names = sorted(dict.fromkeys(each.id for each in given), key=lambda each: each != "self")
         # In a loop, the next turn may read what this one made.
         ends = isinstance(moved[-1], ast.Return)
@@ -127,7 +124,7 @@ def _can_move(site: Site, statement: ast.stmt, breaking: set[ast.AST]) -> bool:
         and site.source.alone(statement)
         and not re.search(r"\"{3}|'{3}|\\\r?$", text, re.MULTILINE)  # strings of several lines
         and not _is_tied(nodes)
-        and not any(_has_more(each) for each in nodes)
+        and not any(_has_more(site, each) for each in nodes)
         and all(is_light(site, each) for each in calls)
     )
 
@@ -143,10 +140,19 @@ def _only_sets(branch: ast.If) -> bool:
     )
 
 
-def _has_more(node: ast.AST) -> bool:
-    """Whether a node is a function of its own, or work."""
+def _has_more(site: Site, node: ast.AST) -> bool:
+    """Whether a node is a function of its own, which may run later, or work."""
     product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
-    return product or isinstance(node, ast.Lambda)
+    user = site.ask.parent(node) if isinstance(node, ast.GeneratorExp) else None
+    used_up = isinstance(user, ast.Call) and site.ask.callee(user) in _USING_UP
+    later = isinstance(node, ast.Lambda) or (isinstance(node, ast.GeneratorExp) and not used_up)
+    return product or later
+
+
+_USING_UP = frozenset(
+    f"builtins.{name}"
+    for name in ("max", "min", "sum", "any", "all", "list", "tuple", "set", "dict", "sorted")
+)
 
 
 def _catches(site: Site, node: ast.AST) -> bool:
@@ -197,7 +203,7 @@ def _move(
     unit, width, indent = source.indent_unit, source.width, source.indent(moved[0])
     name = site.free(f"_read_{used[0]}" if used else _named_by_writes(moved))
     text = source.lines(moved[0].lineno, moved[-1])
-    lines = text.rstrip().splitlines()
+    lines = re.split(r"\r\n|\r|\n", text.rstrip("\r\n \t"))
     if not all(line.startswith(indent) or not line.strip() for line in lines):
         raise Declined("the layout of the code is not followed")
     results = ", ".join(used)
@@ -240,8 +246,9 @@ def _put_above(site: Site, place: ast.AST, lines: list[str]) -> None:
     """Note a new function above the module's statement in which a place stands."""
     top, source = top_of(site, place), site.source
     assert top is not None
-    start = first_line(top)
-    while start > 1 and source.line(start - 1).startswith("#"):
+    start, body = first_line(top), source.tree.body
+    before = body[body.index(top) - 1].end_lineno if top is not body[0] else 0
+    while start > (before or 0) + 1 and source.line(start - 1).startswith("#"):
         start -= 1
     offset = source.line_start(start)
     site.replace(offset, offset, source.newline.join([*lines, "", "", ""]))
