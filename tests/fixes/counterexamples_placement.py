@@ -8,6 +8,15 @@ from tests.fixes.counterexamples import Case, lines
 
 CASES = [
     Case(
+        "imports",
+        "imported",
+        "PG104",
+        "from __future__ import annotations\n\nfrom typing import TYPE_CHECKING\n\n"
+        "from torch import tensor\n\nif TYPE_CHECKING:\n    import torch\n\n\n"
+        "def forward(x: torch.Tensor):\n    return x * «tensor(2.5, device=x.device)»\n",
+        lambda: (torch.ones(3),),
+    ),
+    Case(
         "factory_device",
         "direct",
         "PG101",
@@ -81,9 +90,9 @@ CASES = [
         "disable",
         "torch-first",
         "PG504",
-        "import numpy as np\n\n\ndef draw():\n    for _ in range(2):\n"
-        "        y = «np.random.normal()»\n    return np.ones(1)\n\n\n"
-        "def use(x):\n    return x * draw()\n\n\nimport torch\n",
+        "import numpy as np\nimport torch\n\n\nclass Plan:\n    torch = 'no module'\n\n"
+        "    def _draw(self):\n        for _ in range(2):\n"
+        "            y = «np.random.normal()»\n        return np.ones(1)\n",
     ),
     Case(
         "disable",

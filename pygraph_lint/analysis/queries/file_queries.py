@@ -342,6 +342,8 @@ class FileQueries:
         for name in names:
             here, there = self.definitions.reaching(name), self.definitions.reaching_at(name.id, at)
             outside = {each.kind for each in (*here, *there)} == {BindingKind.OUTSIDE}
+            if outside and any(name.id in each.names for each in self.of_kind(ast.Global)):
+                return False
             if not outside and (set(here) != set(there) or self.may_be_unbound(name.id, at)):
                 return False
         reads_objects = any(
@@ -357,7 +359,10 @@ class FileQueries:
             return one is other
         between = block[block.index(one) : block.index(other)]
         found = [self.effects(each) for each in between]
-        return not any(each.mutates or each.unknown for each in found)
+        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        set_there = {place.partition(".") for each in found for place in each.rebinds}
+        changed = any(rest and root in names for root, _, rest in set_there)
+        return not changed and not any(each.mutates or each.unknown for each in found)
 
     # -- effects and holders
 

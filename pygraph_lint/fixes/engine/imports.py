@@ -21,8 +21,11 @@ def use_torch(site: Site) -> str:
     """
     spelled = site.ask.spelling("torch", site.path[-1])
     if spelled is not None:
-        if not _surely_imported(site, spelled) and not _used(site, spelled):
-            raise Declined("torch is imported under a condition, and not used here")
+        here = any(isinstance(n, ast.Name) and n.id == spelled for n in ast.walk(site.statement))
+        if not here and not _surely_imported(site, spelled):
+            if not _used(site, spelled):
+                raise Declined("torch is imported under a condition, and not used here")
+            site.safe_only_if("imported", False, "torch may not be imported yet")
         return spelled
     if site.taken("torch"):
         raise Declined("the name torch means something else here")
@@ -85,12 +88,14 @@ def _surely_imported(site: Site, name: str) -> bool:
     """Whether an import binds a name at the finding without a condition: in front of it in a
     function around it, or in the module.
     """
+    top = next((each for each in site.path if isinstance(each, ast.stmt)), site.statement)
     for node in site.path[::-1]:
         if isinstance(node, FUNCTIONS) and any(_binds(inner, name) for inner in own_nodes(node)):
             body = [] if isinstance(node, ast.Lambda) else node.body
             line = site.statement.lineno
             return any(_binds(item, name) and item.lineno < line for item in body)
-    return any(_binds(node, name) for node in site.source.tree.body)
+    above = (node for node in site.source.tree.body if node.lineno < top.lineno)
+    return any(_binds(node, name) for node in above)
 
 
 def _binds(node: ast.AST, name: str) -> bool:

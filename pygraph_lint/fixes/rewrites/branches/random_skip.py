@@ -62,7 +62,7 @@ def _is_plain(site: Site, node: ast.expr) -> bool:
     """
     if isinstance(node, ast.Name):
         found = site.ask.definitions.reaching(node)
-        return bool(found) and all(_is_number(each.node) for each in found)
+        return bool(found) and all(_is_number(site, each.node) for each in found)
     return site.finding.view.closed and not _answers(site, node)
 
 
@@ -76,10 +76,11 @@ def _answers(site: Site, node: ast.expr) -> bool:
     return any(each.name in named for each in site.ask.of_kind(ast.FunctionDef))
 
 
-def _is_number(node: ast.AST) -> bool:
+def _is_number(site: Site, node: ast.AST) -> bool:
     """Whether a parameter is annotated as a number."""
     annotation = node.annotation if isinstance(node, ast.arg) else None
-    return isinstance(annotation, ast.Name) and annotation.id in ("float", "int")
+    named = site.ask.qualified(annotation) if annotation is not None else None
+    return named in ("builtins.float", "builtins.int")
 
 
 def _comparing(site: Site, statement: ast.stmt) -> ast.stmt:

@@ -23,6 +23,7 @@ from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.factories import (
     FACTORIES,
     FLOATING_DTYPES,
+    INTEGER_DTYPES,
     RANGES,
     SMALL,
     factory,
@@ -84,9 +85,11 @@ class FactoryDevice(Rewrite):
         copied = name == "torch.tensor" and site.finding.code == "PG704"
         site.require("filled", not copied, "the data would be copied to the device all the same")
         dtype = to.converts
-        fits = dtype is None or name in SMALL or site.ask.qualified(dtype) in FLOATING_DTYPES
+        fits = dtype is None or site.ask.qualified(dtype) in FLOATING_DTYPES
+        fits |= name in ("torch.zeros", "torch.ones")
+        fits &= name != "torch.eye" or _has_usual_dtype(site, made)
         site.safe_only_if(
-            "conversion", fits, "a number that the new dtype cannot hold differs between devices"
+            "conversion", fits, "a conversion, or a matrix of a rare dtype, differs between devices"
         )
         direct = move.func.value is made
         site.safe_only_if(
@@ -100,6 +103,12 @@ class FactoryDevice(Rewrite):
             "what raises first, the factory or asking for the device, is the other one",
         )
         _put(site, move, made, to)
+
+
+def _has_usual_dtype(site: Site, made: ast.Call) -> bool:
+    """Whether the dtype of a factory is one that every device has."""
+    dtype = keyword(made, "dtype")
+    return dtype is None or site.ask.qualified(dtype) in FLOATING_DTYPES | INTEGER_DTYPES
 
 
 def _outer_move(site: Site) -> ast.Call:
@@ -181,9 +190,16 @@ def _only_for(site: Site, name: ast.Name) -> ast.expr | None:
     if not isinstance(made, ast.Assign) or len(made.targets) != 1 or site.function is None:
         return None
     local = not shared(site.function, name.id)
-    return definition.value if local and _straight(site, made, here) else None
+    path = [*site.ask.path(name)]
+    once = not any(isinstance(each, _AGAIN) for each in path[: path.index(here) + 1])
+    return definition.value if local and once and _straight(site, made, here) else None
 
 
+# What evaluates a part several times, or later.
+_AGAIN = (
+    *(ast.comprehension, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+    *(ast.Lambda, ast.While),
+)
 _LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Assert, ast.Try, ast.With)
 
 

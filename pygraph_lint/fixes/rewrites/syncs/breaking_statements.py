@@ -48,6 +48,8 @@ class BreakingStatements(Rewrite):
         top = top_of(site, statement)
         if not isinstance(function, ast.FunctionDef) or top is None:
             raise Declined
+        if site.finding.filename.endswith(".ipynb"):
+            raise Declined("a function above would stand in another cell of the notebook")
         site.expect_compiler()
         moved, turned = _moved(site, statement, function)
         often = len(turned) + sum(turned)
