@@ -159,13 +159,15 @@ CASES = [
     ),
     Case(
         "scalar_fill",
-        "held",
+        "no-comments",
         "PG104",
-        lines("return x * «torch.tensor(300, dtype=torch.uint8, device=x.device)»"),
+        lines("return x * «torch.  # the number", "    tensor(2.0, device=x.device)»")
+        .replace("return x * «torch.  # the number", "return (x * «torch.  # the number")
+        .replace("device)»", "device)»)"),
     ),
     Case(
         "scalar_fill",
-        "usual",
+        "exact",
         "PG104",
         lines(
             "return x * «torch.tensor(1152921573326323713, dtype=torch.float32, device=x.device)»"

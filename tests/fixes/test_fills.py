@@ -19,8 +19,8 @@ FILLS = [
     ("-1, device=x.device", "full((), -1, device=x.device)"),
     ("(5), dtype=x.dtype, device=x.device", "full((), (5), dtype=x.dtype, device=x.device)"),
     (
-        "0.1, device=x.device, dtype=torch.float16",
-        "full((), 0.1, device=x.device, dtype=torch.float16)",
+        "0.25, device=x.device, dtype=torch.float16",
+        "full((), 0.25, device=x.device, dtype=torch.float16)",
     ),
     (
         "-float('inf'), dtype=torch.float64, device=x.device",

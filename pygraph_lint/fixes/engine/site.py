@@ -18,7 +18,7 @@ import libcst as cst
 from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, Function
 from pygraph_lint.analysis.queries.file_queries import FileQueries
 from pygraph_lint.analysis.queries.interface import Type
-from pygraph_lint.analysis.syntax.nodes import dotted, first_line
+from pygraph_lint.analysis.syntax.nodes import first_line
 from pygraph_lint.findings import Finding, Fix
 from pygraph_lint.fixes.engine.build import Line, binds_loosely, changed, code, conjunction, grouped
 from pygraph_lint.fixes.engine.changes import Change, edits_of
@@ -368,7 +368,8 @@ def _doubt_names(site: Site) -> None:
     stars = any(each.level or (each.module or "").split(".")[0] != "torch" for each in imports)
     site.safe_only_if("stars", not stars, "an import of everything may give names other meanings")
     own = ast.walk(site.function) if site.function is not None else site.ask.nodes
-    looked = any(isinstance(each, ast.Call) and dotted(each.func) in LOOKING for each in own)
+    words = (getattr(each, "id", getattr(each, "attr", "")) for each in own)
+    looked = any(word in LOOKING for word in words)
     looked |= any(each.id in _LISTING for each in site.ask.of_kind(ast.Name))
     looked |= any(each.attr in _LISTING for each in site.ask.of_kind(ast.Attribute))
     site.safe_only_if("looked-at", not looked, "code looks at what its names stand for")

@@ -133,7 +133,7 @@ def _parsed(text: str) -> cst.Module:
     try:
         module = cst.parse_module(text.encode())
         same = module.bytes == text.encode()
-    except (cst.ParserSyntaxError, UnicodeError):
+    except (cst.ParserSyntaxError, UnicodeError, TypeError):  # of `return(lambda: 0)`
         raise Declined("libcst cannot parse the code") from None
     except RecursionError:
         same = False

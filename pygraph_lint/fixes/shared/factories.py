@@ -5,6 +5,7 @@ depend on it.
 from __future__ import annotations
 
 import ast
+import struct
 
 from pygraph_lint.analysis.control_flow.statement_graph import Definition
 from pygraph_lint.analysis.queries.interface import Type
@@ -31,6 +32,10 @@ FLOATING_DTYPES = frozenset(
     f"torch.{name}"
     for name in ("float16", "half", "bfloat16", "float32", "float", "float64", "double")
 )
+#: These keep a number that compiled code does not round.
+WIDE = frozenset(f"torch.{name}" for name in ("float32", "float", "float64", "double"))
+#: Every dtype of numbers holds them.
+_SMALL = 127
 _SIZES = frozenset(("size", "dim", "numel"))
 
 
@@ -188,3 +193,20 @@ def literal_number(node: ast.expr) -> int | float | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
         return node.value
     return None
+
+
+def is_exact(site: Site, node: ast.expr, dtype: ast.expr | None) -> bool:
+    """Whether the dtype holds a number as it is: every dtype holds small ones with few bits, and a
+    known one those that need no rounding. Compiled code does not round what it fills; scripted
+    code writes it as a float32 on its way.
+    """
+    number = literal_number(node)
+    if number is None or number == 0:
+        return True  # inf and nan
+    (bits,) = struct.unpack("I", struct.pack("f", number))
+    single = struct.unpack("f", struct.pack("f", number))[0] == number
+    if single and abs(number) <= _SMALL and not bits & 0xFFFF:  # a bfloat16
+        return bool(struct.unpack("e", struct.pack("e", number))[0] == number)
+    if dtype is None:
+        return bool(single and isinstance(number, int))
+    return bool(single and site.ask.qualified(dtype) in WIDE)

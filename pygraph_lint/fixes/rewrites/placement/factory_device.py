@@ -26,9 +26,11 @@ from pygraph_lint.fixes.shared.factories import (
     INTEGER_DTYPES,
     RANGES,
     SMALL,
+    WIDE,
     factory,
     has_integer_values,
     is_device,
+    is_exact,
     is_integer,
     literal_number,
 )
@@ -85,9 +87,9 @@ class FactoryDevice(Rewrite):
         copied = name == "torch.tensor" and site.finding.code == "PG704"
         site.require("filled", not copied, "the data would be copied to the device all the same")
         dtype = to.converts
-        fits = dtype is None or site.ask.qualified(dtype) in FLOATING_DTYPES
-        fits |= name in ("torch.zeros", "torch.ones")
-        fits &= name != "torch.eye" or _has_usual_dtype(site, made)
+        fits = dtype is None or site.ask.qualified(dtype) in WIDE
+        fits |= name in ("torch.zeros", "torch.ones", "torch.eye")
+        fits &= _is_usual(site, made, name)
         site.safe_only_if(
             "conversion", fits, "a conversion, or a matrix of a rare dtype, differs between devices"
         )
@@ -105,10 +107,16 @@ class FactoryDevice(Rewrite):
         _put(site, move, made, to)
 
 
-def _has_usual_dtype(site: Site, made: ast.Call) -> bool:
-    """Whether the dtype of a factory is one that every device has."""
-    dtype = keyword(made, "dtype")
-    return dtype is None or site.ask.qualified(dtype) in FLOATING_DTYPES | INTEGER_DTYPES
+def _is_usual(site: Site, made: ast.Call, name: str) -> bool:
+    """Whether every device makes the same of a factory: no matrix of a rare dtype, no number that
+    is rounded to the dtype before it is copied, and perhaps not where it is filled.
+    """
+    dtype, fill = keyword(made, "dtype"), keyword(made, "fill_value") or made.args[-1:]
+    if name == "torch.full":
+        number = fill[0] if isinstance(fill, list) else fill
+        return literal_number(number) is not None and is_exact(site, number, dtype)
+    usual = dtype is None or site.ask.qualified(dtype) in FLOATING_DTYPES | INTEGER_DTYPES
+    return usual or name != "torch.eye"
 
 
 def _outer_move(site: Site) -> ast.Call:
@@ -198,7 +206,7 @@ def _only_for(site: Site, name: ast.Name) -> ast.expr | None:
 # What evaluates a part several times, or later.
 _AGAIN = (
     *(ast.comprehension, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
-    *(ast.Lambda, ast.While),
+    *(ast.Lambda, ast.While, ast.IfExp, ast.BoolOp),
 )
 _LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Assert, ast.Try, ast.With)
 

@@ -12,7 +12,6 @@ capture can record the fill; it cannot record the copy.
 from __future__ import annotations
 
 import ast
-import struct
 
 import libcst as cst
 
@@ -21,20 +20,12 @@ from pygraph_lint.analysis.syntax.nodes import dotted, method_name
 from pygraph_lint.fixes.engine.build import expression
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
-from pygraph_lint.fixes.shared.factories import FLOATING_DTYPES, INTEGER_DTYPES, literal_number
+from pygraph_lint.fixes.shared.factories import is_exact, literal_number
 
 _WORDS = frozenset(("inf", "+inf", "-inf", "nan", "infinity", "-infinity"))
 _READERS = frozenset(f"builtins.{name}" for name in ("int", "float", "bool", "complex", "range"))
 #: float32, the default dtype, holds every smaller number, and int64 every smaller whole one.
 _LARGEST, _LARGEST_WHOLE = 3.4e38, 2**63 - 1
-#: Every dtype of numbers holds them.
-_SMALL = 127
-_NARROW = frozenset(
-    f"torch.{name}" for name in ("float16", "half", "bfloat16", "float32", "float", "complex64")
-)
-
-
-_USUAL = _NARROW | FLOATING_DTYPES | INTEGER_DTYPES | {"torch.complex128"}
 
 
 class ScalarFill(Rewrite):
@@ -64,6 +55,8 @@ class ScalarFill(Rewrite):
             "the host reads the number: use the number itself",
         )
         node = cst.ensure_type(site.node, cst.Call)
+        commented = "#" in site.source.segment(call.func)
+        site.require("no-comments", not commented, "a comment in the function's name would be lost")
         site.safe_only_if(
             "meets-input",
             meets_input(site, call),
@@ -96,14 +89,10 @@ def _expect_number(site: Site, value: ast.expr, dtype: ast.expr | None) -> None:
         not (_is_negative(value) and _is_unsigned(site, dtype)),
         "a negative number wraps in an unsigned dtype instead of being refused",
     )
-    name, whole = site.ask.qualified(dtype) if dtype is not None else "", literal_number(value)
-    known = not (name or "").startswith("torch.") or name in _USUAL
-    small = not isinstance(whole, int) or abs(whole) <= 2**53  # a double holds it
-    site.safe_only_if("usual", known and small, "filling may round or refuse the number otherwise")
     site.safe_only_if(
-        "held",
-        not written or site.finding.view.closed or _is_held(site, value, dtype),
-        "scripted code fills a number that the dtype may not hold in another way",
+        "exact",
+        not written or is_exact(site, value, dtype),
+        "filling, or compiled code, may round or refuse the number otherwise",
     )
 
 
@@ -135,20 +124,6 @@ def _is_written(site: Site, node: ast.expr) -> bool:
         word = text.value if isinstance(text, ast.Constant) else None
         return site.ask.callee(node) == "builtins.float" and word in _WORDS
     return False
-
-
-def _is_held(site: Site, node: ast.expr, dtype: ast.expr | None) -> bool:
-    """Whether scripted code makes the same of a number, written as a float32 on its way: it is
-    small and exact, or the dtype asked for holds it.
-    """
-    name = site.ask.qualified(dtype) if dtype is not None else ""
-    if name in _NARROW:
-        return True
-    number = literal_number(node)
-    exact = number is None or struct.unpack("f", struct.pack("f", number))[0] == number
-    if number is not None and exact and abs(number) <= _SMALL:
-        return True
-    return dtype is None or (exact and name in FLOATING_DTYPES)
 
 
 def _is_negative(node: ast.expr) -> bool:
