@@ -156,9 +156,11 @@ class Project:
                 self.program.patched_in(module),
                 frozenset(name for name in module.classes if self.program.subclasses.get(name)),
                 self._believed(module),
+                traced_whole=self.program.traced_whole,
                 left_out=self._left_out(module),
                 called=frozenset(self._compiled.called(module)),
                 wrapping=self._wrapping(module),
+                handed_on=self._handed_on(module),
             )
             self._views[module.module] = known
         return known
@@ -167,6 +169,11 @@ class Project:
         """Where functions of a file call what is kept out of compiled code."""
         names = module.functions
         return frozenset(call.span for name in names for call, _ in self.disabled_calls(name))
+
+    def _handed_on(self, module: ModuleFacts) -> frozenset[str]:
+        """The names of functions in a file that some file may read without calling them."""
+        own = {name.rpartition(".")[2].partition("@")[0] for name in module.functions}
+        return frozenset(own & self.program.handed_on)
 
     def _wrapping(self, module: ModuleFacts) -> frozenset[str]:
         """The decorators in a file that put a function of their own around what they are given."""

@@ -217,8 +217,9 @@ def _plan(
 
 
 def _usable(fix: Fix | None, allowed: set[str]) -> list[Fix]:
-    """The rewrite offered for a finding, if it is allowed."""
-    return [fix] if fix is not None and fix.applicability in allowed else []
+    """The rewrites offered for a finding that are allowed, best first."""
+    offered = [fix.rather, fix] if fix is not None else []
+    return [each for each in offered if each is not None and each.applicability in allowed]
 
 
 def _subject(

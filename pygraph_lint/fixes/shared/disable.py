@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 
 from pygraph_lint.analysis.control_flow.statement_graph import parameters
+from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.engine.imports import imported_above, use_torch
-from pygraph_lint.fixes.engine.names import stores
+from pygraph_lint.fixes.engine.names import own_nodes, stores
 from pygraph_lint.fixes.engine.site import Declined, Site
 from pygraph_lint.fixes.shared.call_chains import calls_of
+from pygraph_lint.fixes.shared.guards import says
 
 
 def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:
@@ -28,7 +31,6 @@ def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:
 def disable(site: Site, function: ast.FunctionDef, only_itself: bool = False) -> None:
     """Decorate a function. ``only_itself``: what it calls is still compiled."""
     torch = _torch_above(site, function)
-    leave_out(site)
     source, number = site.source, function.lineno
     start, line = source.line_start(number), source.line(number)
     given = "(recursive=False)" if only_itself else ""
@@ -46,13 +48,34 @@ def _torch_above(site: Site, function: ast.FunctionDef) -> str:
     return torch
 
 
-def leave_out(site: Site) -> None:
-    """State that leaving code out of compiled code is never safe: it computes, rounds and draws as
-    eager code does, and tracers, frames and ``inspect`` see another function.
+def leave_out(site: Site, functions: Iterable[ast.FunctionDef] = ()) -> None:
+    """State whether it is safe to leave functions out of compiled code, which by default it is not:
+    exports do not see into them, and others may look at them.
     """
-    site.safe_only_if(
-        "left-out", False, "it runs as eager code; torch.export and torch.jit do not see into it"
-    )
+    functions = list(functions)
+    safe = bool(functions) and all(_is_out_of_sight(site, each) for each in functions)
+    site.safe_only_if("left-out", safe, "torch.export, torch.jit and others do not see into it")
+
+
+def _is_out_of_sight(site: Site, function: ast.FunctionDef) -> bool:
+    """Whether nothing but calls meets a function: nobody exports it, hands it on or decorates it,
+    and it asks, says and draws nothing.
+    """
+    view, owner, nodes = site.finding.view, site.ask.parent(function), own_nodes(function)
+    if not view.closed or view.traced_whole or function.name in view.handed_on:
+        return False
+    plain = not (getattr(owner, "decorator_list", ()) or getattr(owner, "keywords", ()))
+    if not plain or function.decorator_list or _ASKING.search(site.source.text):
+        return False
+    own = (function.name, f"self.{function.name}")
+    again = any(isinstance(each, ast.expr) and dotted(each) in own for each in nodes)
+    silent = not any(isinstance(each, ast.stmt) and says(site, each, False) for each in nodes)
+    names = (site.ask.callee(each) or "" for each in nodes if isinstance(each, ast.Call))
+    on_host = any(name.startswith(("numpy.", "random.", "torch.manual_seed")) for name in names)
+    return silent and not again and not on_host
+
+
+_ASKING = re.compile(r"compiling|exporting|dynamo")
 
 
 def disable_wrappers(site: Site, function: ast.FunctionDef) -> None:

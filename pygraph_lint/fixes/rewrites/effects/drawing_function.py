@@ -16,7 +16,7 @@ from pygraph_lint.analysis.control_flow.statement_graph import parameters
 from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.engine.names import assigned_values, own_nodes
 from pygraph_lint.fixes.engine.site import Rewrite, Site
-from pygraph_lint.fixes.shared.disable import disable, is_called, plain_function
+from pygraph_lint.fixes.shared.disable import disable, is_called, leave_out, plain_function
 
 # What makes or draws tensors, and what only asks; anything else of torch is work for the device.
 _MAKING = frozenset(
@@ -56,6 +56,7 @@ class DrawingFunction(Rewrite):
         light = not any(_computes(site, function, node) for node in calls)
         on_host = light or _stays_in_numpy(site, function, nodes)
         site.require("host-only", on_host, "the function also computes on the device")
+        leave_out(site)
         disable(site, function)
 
 
