@@ -120,7 +120,7 @@ OTHERS = {
     "scripts by another name": "import torch.jit as j\n\n\ndef ship(m):\n    return j.script(m)\n",
     "whole": "import torch\n\n\ndef fast(m):\n    return torch.compile(m, fullgraph=True)\n",
     "asserts": "import torch._dynamo as d\n\n\ndef f(m):\n    d.optimize_assert('eager')(m)\n",
-    "settings": "import os\nimport torch\n\nos.environ['TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS'] = '1'\n",
+    "settings": "import os, torch\n\nos.environ['TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS'] = '1'\n",
     "hands on": "from file_0 import halved\n\nALL = [halved]\n",
     "hands on by another name": "from file_0 import halved as h\n\nALL = [h]\n",
     "looks": "import file_0\n\nNAMES = file_0.halved.__code__.co_varnames\n",
