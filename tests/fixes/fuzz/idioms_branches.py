@@ -181,6 +181,17 @@ def host_drop(made: Program) -> None:
     made.add("    x = x * 0")
 
 
+# How a draw may be bound otherwise, or not at all.
+_BOUND = (
+    "if k > 0:|    {}",
+    "{}|match [k, 0]:|    case [draw, _]:|        pass",
+    "{}|if k > 1:|    import math as draw",
+    "try:|    seen[k]|    {}|except IndexError:|    pass",
+    "for draw in range(k):|    {}",
+    "{}|if k > 1:|    del draw",
+)
+
+
 @idiom("random_skip", "host_random")
 def drop(made: Program) -> None:
     """A draw compared with a probability."""
@@ -198,6 +209,11 @@ def drop(made: Program) -> None:
     if made.chance(0.7):
         made.add(f"draw = {draw}")
         draw = "draw"
+        if made.chance(0.15) and not made.scripted:
+            made.lines = [
+                *made.lines[:-1],
+                *made.rng.choice(_BOUND).format(made.lines[-1]).split("|"),
+            ]
         if made.chance(0.1) and not made.scripted:
             made.add("seen.append(draw)")
     compared = made.pick(

@@ -24,14 +24,16 @@ def moved(made: Program) -> None:
         *(f"torch.full(({n}, 2), -1)", "torch.tensor([[True], [False]])", "torch.eye(2, 3)"),
     )
     chain = made.pick(
-        *("", "", "", ".unsqueeze(0)", ".float()", ".long()", "[None, :]", ".bool()", ".half()"),
+        *(("",) * 24),
+        *(".unsqueeze(0)", ".float()", ".long()", "[None, :]", ".bool()", ".half()"),
         *(".flatten().int()", ".repeat(2)", ".view(-1)", ".add(1)", ".tril()", ".t()", ".flip(0)"),
         *(".unsqueeze(-1)", ".reshape(1, -1)", "[..., None]", ".transpose(0, -1)", ".neg()"),
     )
     plain = f"{factory}{chain}"
     whole = made.pick(plain, plain, plain, f"({factory} * 2){chain}", f"({factory} + k){chain}")
     to = made.pick(
-        *("x.device", "x.device", "y.device", "x.device, torch.int32", "device=x.device", "x"),
+        *("x.device", "x.device", "x.device", "x.device", "y.device", "device=x.device"),
+        *("x.device, torch.int32", "x"),
         *("x.device, dtype=x.dtype", "device=y.device, non_blocking=True", "self.where()"),
     )
     if "where" in to:
@@ -39,11 +41,17 @@ def moved(made: Program) -> None:
             to = "x.device"
         else:
             made.methods.append("def where(self):\n    return torch.device('cpu')")
-    if made.chance(0.3):
+    if made.chance(0.2):
         made.add(f"{name} = {whole}")
         if made.chance(0.3):
             made.add(made.pick("x = torch.zeros(3)", "k = k + 1", f"{name} = {name} * 1"))
-        made.add(f"{name} = {name}.to({to})")
+        later = f"{name}.to({to})"
+        if made.chance(0.3) and not made.scripted:
+            later = made.pick(
+                *(f"[{later} for _ in range(2)][0]", f"{later} if k > 0 else None"),
+                *(f"k > 1 and {later}", f"(lambda: {later})()", f"[*({later} for _ in range(k))]"),
+            )
+        made.add(f"{name} = {later}")
     else:
         made.add(f"{name} = {whole}.to({to})")
     made.kept.append(name)

@@ -115,7 +115,24 @@ def program(rewrite: str, seed: int) -> Text:
         _noise(made)
     if made.chance(0.1):
         rng.choice(IDIOMS[rewrite])(made)
+    if made.chance(0.3):
+        _around(made)
     return Text(_source(made), scripted)
+
+
+def _around(made: Program) -> None:
+    """What may stand around the lines, and look at them."""
+    inner = [f"    {line}" for line in made.lines]
+    plain = [["with torch.no_grad():", *inner], ["with torch.enable_grad():", *inner]]
+    rich = [
+        ["for _ in range(2):", *inner],
+        ["with warnings.catch_warnings():", *inner],
+        ["try:", *inner, "finally:", "    seen.append(k)"],
+        ["names = len(locals())", *made.lines, "seen.append(len(locals()) - names)"],
+        ["with torch.inference_mode():", *inner],
+        [*made.lines, "seen.append([v for v in range(2) if (k := v) > 5])"],
+    ]
+    made.lines = made.rng.choice(plain if made.scripted else [*plain, *rich])
 
 
 def _noise(made: Program) -> None:
@@ -146,4 +163,7 @@ def _source(made: Program) -> str:
         norm = made.pick("nn.LayerNorm(3)", "nn.Identity()", "nn.LayerNorm(3)")
         text = text.replace("    self.p = p\n", f"    self.p = p\n        self.norm = {norm}\n")
     parts = "".join(part for name, part in PARTS.items() if f"{name}(" in text)
-    return HEAD + parts + "".join(f"{part}\n\n\n" for part in made.above) + text
+    head = HEAD
+    if made.chance(0.05):
+        head = head.replace("import torch\n", "import torch\nfrom math import *\n", 1)
+    return head + parts + "".join(f"{part}\n\n\n" for part in made.above) + text
