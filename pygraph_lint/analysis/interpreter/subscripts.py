@@ -61,7 +61,10 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
             and not index.needs
             and not index.kinds & v.UNKNOWN
         ):
-            state.event("sync.number", span_of(node), "a list indexed by a tensor", index)
+            # An index that is worked out has to be known; what a graph gets is one of its inputs.
+            given = isinstance(node.slice, ast.Name) and index.flags & v.SYMBOL
+            notes = {} if given else {"decides": "yes"}
+            state.event("sync.number", span_of(node), "a list indexed by a tensor", index, **notes)
         found = entry(base, index)
         return found._replace(const=None) if base.kinds & v.UNKNOWN else found
     if base.kinds & v.CALLABLE and base.cls:  # a table of functions
@@ -89,6 +92,11 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
         needs = base.needs if mask.needs == base.needs else (*base.needs, *mask.needs)
         about = base._replace(needs=needs)
         state.event("shape.mask-read", span_of(node), source_of(node, 40), about)
+        flags |= v.DYNAMIC
+    elif gathered is not None and is_flag(gathered):
+        about = base._replace(needs=(*base.needs, *gathered.needs))
+        text = source_of(node, 40)
+        state.event("shape.mask-read", span_of(node), text, about, form="flag", decides="yes")
         flags |= v.DYNAMIC
     if lists is not None and base.device != v.ON_HOST:
         state.event("host.index-list", span_of(node), source_of(node, 40), base._replace(why=""))
@@ -185,6 +193,11 @@ def note_host_index(state: State, node: ast.Subscript, base: Value, index: Value
 def names_place(index: Value) -> bool:
     """Whether a tensor is an index that the host reads: a single number of the device."""
     return index.ndim == 0 and index.dtype != "bool" and index.device != v.ON_HOST
+
+
+def is_flag(index: Value) -> bool:
+    """Whether a tensor is a mask without axes, on the device: it selects all or nothing."""
+    return index.ndim == 0 and index.dtype == "bool" and index.device != v.ON_HOST
 
 
 def _is_element(state: State, index: Value) -> bool:

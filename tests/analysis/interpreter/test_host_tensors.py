@@ -191,3 +191,26 @@ class M(torch.nn.Module):
         return x.to(self.devices[j]) + 1
 """
     assert ("PG204" in {each.code for each in lint_text(source)}) is copied
+
+
+@pytest.mark.parametrize(
+    ("made", "sync", "cudagraph"),
+    [
+        ("torch.tensor([p, p])", "no", "stale"),
+        ("torch.tensor([1.0, 2.0])", "no", "ok"),
+        ("torch.tensor([p, p], device=x.device)", "yes", "not capturable"),
+        ("torch.tensor([p, p]).to(x.device)", "yes", "not capturable"),
+    ],
+)
+def test_data_that_stays_on_the_host_waits_for_nothing(
+    made: str, sync: str, cudagraph: str
+) -> None:
+    source = f"""
+import torch
+from elsewhere import scaled
+class M(torch.nn.Module):
+    def forward(self, x: torch.Tensor, p: float):
+        return scaled(x, {made})
+"""
+    (found,) = [each for each in lint_text(source, regions="all") if each.code == "PG104"]
+    assert (found.consequences["sync"], found.consequences["cudagraph"]) == (sync, cudagraph)
