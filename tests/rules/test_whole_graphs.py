@@ -59,6 +59,9 @@ break error  y[:, torch.any(x > 0)] = 0.0
 break error  y[x.sum() > 0] = x
 break error  y[x.sum() > 0] += 1.0
 break error  y = y[x.sum() > 0]
+break error  y = y * torch.fft.fftfreq(n[1], device=y.device)[0]
+break error  y = y * torch.fft.rfftfreq(n[1], d=0.5, device=y.device)[0]
+ok ok        y = y * torch.fft.fftfreq(x.shape[0], d=0.5, device=y.device)
 ok ok        y[x > 0] = 0.0
 ok ok        y.masked_fill_(x.sum() > 0, 0.0)
 break ok     y = y[x > 0]

@@ -8,6 +8,7 @@ from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.events import Need, any_of, not_on_host, on_host
 from pygraph_lint.analysis.domain.symbols import extend
 from pygraph_lint.analysis.domain.values import Value
+from pygraph_lint.analysis.interpreter.project_calls import operator_call
 from pygraph_lint.analysis.interpreter.state import State
 from pygraph_lint.analysis.interpreter.transfer.containers import entry
 from pygraph_lint.analysis.interpreter.transfer.numpy_functions import needs_number
@@ -39,10 +40,14 @@ def by_mask(state: State, base: Value, node: ast.Subscript) -> bool:
     if not (base.needs or base.kinds == v.UNKNOWN) or isinstance(index, (ast.Constant, ast.Slice)):
         return False
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    values = [state.ev_quiet(part) for part in parts if not isinstance(part, ast.Slice)]
+    values = [(part, state.ev_quiet(part)) for part in parts if not isinstance(part, ast.Slice)]
     return bool(values) and all(
-        value.ndim != 0 and (value.is_mask or (value.must_be_tensor and value.ndim > 0))
-        for value in values
+        value.ndim != 0
+        and (
+            value.is_mask
+            or (value.must_be_tensor and (value.ndim > 0 or _is_called_mask(part, value)))
+        )
+        for part, value in values
     )
 
 
@@ -73,7 +78,8 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
         return v.element(base._replace(kinds=v.NUMPY))
     if base.kinds == v.TEXT:
         return v.TEXT_VALUE
-    return v.UNKNOWN_VALUE
+    made = operator_call(state, node, "__getitem__", node.value, base, node.slice)
+    return v.UNKNOWN_VALUE if made is None else made
 
 
 def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
