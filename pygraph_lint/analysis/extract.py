@@ -43,6 +43,8 @@ _REGISTERING = frozenset(
     for name in ("custom_op", "impl", "register_autograd", "register_fake", "register_kernel")
 )
 _REGION = re.compile(r"#\s*pygraph:\s*region\b")
+# What starts a region has one of these words; this package's own name is in each cell's header.
+_STARTS = re.compile(r"compile|(?<!py)graph")
 
 
 def extract(
@@ -70,7 +72,7 @@ def extract(
         facts.beside = beside
         if kept is not None:
             kept.take(text, file)
-        run_module(file, "compile" in text or "graph" in text, kept=kept)
+        run_module(file, _STARTS.search(text) is not None, kept=kept)
         if _REGION.search(text) is not None:
             facts.roots += _marked(text, file)
         _note_for_others(facts, file, text)

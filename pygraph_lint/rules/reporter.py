@@ -256,12 +256,14 @@ def _consequences(rule: Rule, event: Event, form: Form | None, by_hand: bool) ->
         found["fullgraph"] = "ok"  # a list of unknown numbers
     if event.note("decides") == "yes" and found["compile"] == "break":
         found["fullgraph"] = "error"  # which way the program goes is not known
-    if not event.waits:
+    stays = event.note("stays") == "yes" and not by_hand  # nothing is copied here
+    if stays or not event.waits:
         found["sync"] = "no"
         read = event.lives_on_host or event.kind in MADE
         if read and found["cudagraph"] == "not capturable":
             # What the host read in the capture stays.
-            found["cudagraph"] = "ok" if event.note("fixed") == "yes" else "stale"
+            always = "yes" in (event.note("fixed"), event.note("constant"))
+            found["cudagraph"] = "ok" if always else "stale"
     return found
 
 

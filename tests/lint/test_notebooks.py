@@ -300,3 +300,34 @@ def test_places() -> None:
     program = to_program(notebook(MARKDOWN, code("a\nb"), code("c"))).decode()
     shown = [str(placed(program, Location(row, 2))) for row in range(1, 6)]
     assert shown == ["cell 2:1:2", "cell 2:1:2", "cell 2:2:2", "cell 3:1:2", "cell 3:1:2"]
+
+
+TOP_LEVEL = """\
+w = otherlib.make()
+print(torch.linalg.norm(w))
+if torch.linalg.norm(w) > 1:
+    w = torch.linalg.solve(w, w)
+"""
+STEP = """\
+def step(w: torch.Tensor):
+    return w * w.max().item()
+"""
+LOOP = """\
+for x, y in loader:
+    loss = model(x.cuda()).sum()
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+"""
+
+
+@pytest.mark.parametrize("first", ["import torch, otherlib", "import torch, otherlib  # a graph"])
+def test_the_top_level_of_a_notebook_is_a_script(lint: Lint, first: str) -> None:
+    parts = (first, TOP_LEVEL, STEP, LOOP)
+    cells = [code(part) for part in parts]
+    lint.write({"book.ipynb": notebook(*cells), "script.py": "\n".join(parts)})
+    found = lint("--regions", "all", "--output-format", "json", ".").json()
+    of: dict[str, list[str]] = {"book.ipynb": [], "script.py": []}
+    for each in found:
+        of[each["filename"].rpartition("/")[2]].append(each["code"])
+    assert of["book.ipynb"] == of["script.py"] == ["PG201", "PG704", "PG701"]

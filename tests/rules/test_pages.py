@@ -125,7 +125,7 @@ def test_every_page_says_in_one_sentence_what_to_do_by_hand() -> None:
 
 
 NOTES = (
-    *("bound", "checked", "index", "inner", "mask"),
+    *("bound", "checked", "flag", "index", "inner", "mask"),
     *("constant", "drawn", "element", "number", "position", "raises"),
 )
 

@@ -13,6 +13,7 @@ FACTORIES = frozenset(
     """.split()
 )
 # Only factories when they get no tensor.
+FREQUENCIES = frozenset(("fft.fftfreq", "fft.rfftfreq"))  # factories, too
 INT_FACTORIES = frozenset(("randint", "randperm", "tril_indices", "triu_indices"))
 FACTORIES_LIKE = frozenset(
     "zeros_like ones_like empty_like full_like rand_like randn_like randint_like".split()

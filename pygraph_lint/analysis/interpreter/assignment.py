@@ -12,6 +12,7 @@ from pygraph_lint.analysis.interpreter.state import State
 from pygraph_lint.analysis.interpreter.subscripts import (
     by_mask,
     index_parts,
+    is_flag,
     names_one,
     names_place,
     note_host_index,
@@ -197,7 +198,11 @@ def _note_store_to_tensor(state: State, target: ast.Subscript, base: Value, valu
         about = base._replace(needs=base.needs + gathered.needs * (gathered is not base))
         if gathered.is_tensor and gathered is not base and names_place(gathered):
             notes = {**notes, "form": "place"}
+        elif gathered is not base and is_flag(gathered):
+            notes = {"form": "flag", "flag": "yes"}
         state.event("sync.index-write", span_of(target), text, about, **notes)
+    elif gathered is not None and is_flag(gathered):
+        _note_masked(state, target, base, gathered, value, form="flag")
     elif gathered is not None and names_place(gathered):
         state.event("shape.from-value", span_of(target), text, gathered, position="yes")
     elif lists is not None and base.device != v.ON_HOST:
@@ -207,14 +212,14 @@ def _note_store_to_tensor(state: State, target: ast.Subscript, base: Value, valu
 
 
 def _note_masked(
-    state: State, target: ast.Subscript, base: Value, mask: Value, value: Value
+    state: State, target: ast.Subscript, base: Value, mask: Value, value: Value, **notes: str
 ) -> None:
     """A tensor is written where a mask says so."""
     about = base if base.needs else base._replace(needs=mask.needs, why=mask.why or base.why)
     if value.flags & v.SYMBOL:  # a number would be filled in
         about = about._replace(needs=(*about.needs, *value.needs))
     text = source_of(target, 40)
-    state.event("shape.mask-write", span_of(target), text, about)
+    state.event("shape.mask-write", span_of(target), text, about, **notes)
 
 
 def _store_entry(state: State, target: ast.Subscript, base: Value, value: Value) -> None:

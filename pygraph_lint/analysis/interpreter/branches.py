@@ -26,6 +26,7 @@ from pygraph_lint.analysis.interpreter.conditions import (
     only_if,
     truth,
 )
+from pygraph_lint.analysis.interpreter.displays import counted
 from pygraph_lint.analysis.interpreter.lazy_initialisation import (
     is_before_set_up,
     missing_or_small,
@@ -229,6 +230,7 @@ def exec_while(state: State, node: ast.While) -> bool:
 def exec_for(state: State, node: ast.For | ast.AsyncFor) -> bool:
     """``for target in iterated: ...``, up to a fixed point."""
     iterated = state.ev(node.iter)
+    state.note_known(counted(state, node.iter))
     if iterated.cls.startswith("tqdm.") and not isinstance(node.iter, ast.Call):
         state.event("call", span_of(node.iter), iterated.cls)
 

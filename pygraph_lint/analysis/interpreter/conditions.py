@@ -20,7 +20,7 @@ from pygraph_lint.analysis.interpreter.tensor_conditions import (
     asks_for_half_precision,
     without_elements,
 )
-from pygraph_lint.analysis.interpreter.transfer.numpy_functions import decides
+from pygraph_lint.analysis.interpreter.transfer.numpy_functions import compares, decides
 from pygraph_lint.analysis.syntax.literal_tests import (
     LiteralTest,
     ParameterTest,
@@ -51,6 +51,7 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
         state.note_needed(node)  # a plain assert is traced
     if value.is_tensor or value.is_doubtful_number:
         decided_by(state, node, value, kind)
+        compares(state, node, kind)
         return None
     if value.kinds == v.NUMBER and value.flags & v.RANDOM and kind != "branch.not":
         state.event("branch.random-skip", span_of(node), source_of(node), value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from pygraph_lint.analysis.control_flow.statement_graph import parameters
 from pygraph_lint.analysis.domain import values as v
@@ -14,10 +15,16 @@ from pygraph_lint.analysis.interpreter.state import State
 from pygraph_lint.analysis.interpreter.transfer.containers import merged, with_entry
 from pygraph_lint.analysis.syntax.nodes import walk
 
+_COUNTED = frozenset(
+    f"builtins.{name}" for name in "enumerate zip range list tuple reversed sorted".split()
+)
+
 
 def eval_sequence(state: State, node: ast.Tuple | ast.List | ast.Set) -> Value:
     """``(a, b)``, ``[a, b]``, ``{a, b}``."""
     values = [state.ev(element) for element in node.elts]
+    if isinstance(node, ast.Set):
+        state.note_known(node.elts)
     if any(isinstance(element, ast.Starred) for element in node.elts):
         held = [
             v.iterate(value) if isinstance(element, ast.Starred) else value
@@ -39,6 +46,7 @@ def eval_dict(state: State, node: ast.Dict) -> Value:
             made = merged(made, state.ev(held))
         else:
             index = state.ev(key)
+            state.note_known([key])
             made = with_entry(made, index, state.ev(held))
     return made
 
@@ -50,9 +58,11 @@ def eval_comprehension(
     saved = enter_generators(state, node.generators)
     if isinstance(node, ast.DictComp):
         state.ev(node.key)
+        state.note_known([node.key])
         made = Value(v.MAPPING, item=v.shallow(state.ev(node.value), 2))
     else:
         item = v.shallow(state.ev(node.elt), 2)
+        state.note_known([node.elt] if isinstance(node, ast.SetComp) else [])
         made = Value(v.SEQUENCE, item=item, flags=_listed(node))
     state.restore(saved)
     return made
@@ -65,12 +75,25 @@ def enter_generators(
     saved: list[tuple[str, Value | None]] = []
     for generator in generators:
         iterated = state.ev(generator.iter)
+        state.note_known(counted(state, generator.iter))
         saved += [(name, state.env.get(name)) for name in names_of(generator.target)]
         assign(state, generator.target, v.iterate(iterated), None)
         for condition in generator.ifs:
             truth(state, condition, "branch.if")
             saved += narrow(state, condition, True)
     return saved
+
+
+def counted(state: State, iterated: ast.expr) -> Iterator[ast.expr]:
+    """The expressions that say how often a loop runs which goes over ``iterated``."""
+    front = [iterated]
+    while front:
+        node = front.pop()
+        node = node.value if isinstance(node, ast.Starred) else node
+        if isinstance(node, ast.Call) and state.qualified(node.func) in _COUNTED:
+            front += node.args
+        else:
+            yield node
 
 
 def eval_joined(state: State, node: ast.JoinedStr) -> Value:

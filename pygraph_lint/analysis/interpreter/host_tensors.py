@@ -74,6 +74,8 @@ def _forget_unused(state: State, made: list[Key], uses: HostUses) -> None:
         if meets is Meets.SEEN:
             continue
         event = state.events.pop(key)
+        if event.kind == "host.data-tensor":  # what may copy it is elsewhere
+            event = event._replace(notes=(*event.notes, ("stays", "yes")))
         conditions = {*uses.conditions, *([(EVERY,)] if meets is Meets.PERHAPS else ())}
         if value.flags & v.RANDOM and uses.is_kept(call) and meets is Meets.NEVER:
             # Nothing waits for it, but a replayed graph does not draw again.

@@ -272,6 +272,8 @@ def _method_on_other(state: State, base: Value, method: str, site: CallSite) -> 
         need = result_of(state, name, site.node)
         return symbol(need, f"{short(name)}() returns a tensor")
     if base.kinds & v.UNKNOWN:
+        if method == "type" and not site.everything:
+            return Value(v.TEXT | v.UNKNOWN)
         reads = method in ops.READING_METHODS and not site.node.args
         other = site.node.args and method in ops.WITHOUT_ARGUMENTS
         reads |= method in ops.PRODUCTS and site.first.must_be_tensor and not base.cls

@@ -19,6 +19,7 @@ from pygraph_lint.analysis.interpreter.conditions import (
     truth,
 )
 from pygraph_lint.analysis.interpreter.host_tensors import OTHER_DEVICES, note_met
+from pygraph_lint.analysis.interpreter.project_calls import operator_call
 from pygraph_lint.analysis.interpreter.state import State
 from pygraph_lint.analysis.interpreter.transfer.arithmetic import (
     arithmetic_dtype,
@@ -36,6 +37,21 @@ from pygraph_lint.analysis.interpreter.transfer.arithmetic import (
 from pygraph_lint.analysis.interpreter.transfer.numpy_functions import combined
 from pygraph_lint.analysis.syntax.nodes import span_to
 
+_METHODS: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.MatMult: "matmul",
+    ast.Div: "truediv",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.Pow: "pow",
+    ast.LShift: "lshift",
+    ast.RShift: "rshift",
+    ast.BitAnd: "and",
+    ast.BitOr: "or",
+    ast.BitXor: "xor",
+}
 _TEXT_OR_NONE = v.TEXT | v.NONE
 
 
@@ -51,8 +67,19 @@ def eval_binary(state: State, node: ast.BinOp) -> Value:
         note_met(state, operation.right, right, left)
         if isinstance(operation.op, ast.Pow) and left.const is not None and right.flags & v.READ:
             state.note_needed(operation.right)  # whether the power is a whole number
-        left = arithmetic(state, type(operation.op), left, right, operation)
+        made = _of_objects(state, operation, left, right)
+        if made is None:
+            made = arithmetic(state, type(operation.op), left, right, operation)
+        left = made
     return left
+
+
+def _of_objects(state: State, node: ast.BinOp, left: Value, right: Value) -> Value | None:
+    """What an operator gives that one of the two objects defines; None for others."""
+    name = _METHODS[type(node.op)]
+    if left.kinds & (v.INSTANCE | v.UNKNOWN):
+        return operator_call(state, node, f"__{name}__", node.left, left, node.right)
+    return operator_call(state, node, f"__r{name}__", node.right, right, node.left)
 
 
 def arithmetic(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.events import Need, call_site
@@ -12,6 +13,9 @@ from pygraph_lint.analysis.interpreter.arguments import has_starred
 from pygraph_lint.analysis.interpreter.state import CallSite, State
 from pygraph_lint.analysis.interpreter.transfer.distributions import is_distribution
 from pygraph_lint.analysis.syntax.nodes import are_classes, short, span_of
+
+# Objects of their classes have operators that no project defines.
+_NOT_OF_PROJECT = frozenset(("torch", "numpy", "builtins", *sys.stdlib_module_names))
 
 
 def call_project(state: State, name: str, site: CallSite) -> Value:
@@ -26,6 +30,28 @@ def call_project(state: State, name: str, site: CallSite) -> Value:
     if name in state.module.class_nodes or are_classes((name,)):
         return Value(v.INSTANCE, cls=name, flags=v.MADE)
     return returned(state, result_of(state, name, node), f"{short(name)}() returns a tensor")
+
+
+def operator_call(
+    state: State, node: ast.expr, method: str, held: ast.expr, base: Value, other: ast.expr | None
+) -> Value | None:
+    """What an operator gives that an object of the project's classes defines: ``a + b`` calls
+    ``a.__add__(b)``. None where the object may be anything else.
+    """
+    classes = v.classes(base) if base.kinds == v.INSTANCE and not base.flags & v.MODULE else []
+    if not classes or any(cls.partition(".")[0] in _NOT_OF_PROJECT for cls in classes):
+        return None
+    name = ast.copy_location(ast.Attribute(held, method, ast.Load()), held)
+    call = ast.copy_location(ast.Call(name, [] if other is None else [other], []), node)
+    site = CallSite(call, [] if other is None else [state.ev_quiet(other)], {})
+    results = []
+    for cls in classes:
+        state.record_call("object", cls, method, call, site)
+        need = result_of(state, f"{cls}.{method}", call)
+        result = returned(state, need, f"{short(cls)}.{method}() returns a tensor")
+        # Another file's class may be one of a library.
+        results.append(result if cls in state.module.class_nodes else v.UNKNOWN_VALUE)
+    return v.join_all(results)
 
 
 def result_of(state: State, function: str, node: ast.Call) -> Need:

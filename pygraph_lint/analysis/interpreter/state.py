@@ -223,6 +223,19 @@ class State:
                 for kind in _READ:
                     self.add_note((kind, part.lineno, part.col_offset), "decides", "yes")
 
+    def note_known(self, nodes: Iterable[ast.expr], *others: str) -> None:
+        """Note that what is read by these very expressions has to be known while they are traced: a
+        number that is sorted, or a size that says how often a loop runs. ``others`` are kinds of
+        events that count, too.
+        """
+        for node in nodes if self.events else ():
+            for kind in (*_READ, "call", *others):
+                key = (kind, node.lineno, node.col_offset)
+                event = self.events.get(key)
+                read = event is not None and event.span == span_of(node)
+                if read and (kind != "call" or event.subject.startswith("numpy.")):  # type: ignore[union-attr]
+                    self.add_note(key, "decides", "yes")
+
     def record_call(
         self, how: str, target: str, name: str, node: ast.AST, site: CallSite | None = None
     ) -> None:

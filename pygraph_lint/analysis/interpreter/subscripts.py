@@ -8,6 +8,7 @@ from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.events import Need, any_of, not_on_host, on_host
 from pygraph_lint.analysis.domain.symbols import extend
 from pygraph_lint.analysis.domain.values import Value
+from pygraph_lint.analysis.interpreter.project_calls import operator_call
 from pygraph_lint.analysis.interpreter.state import State
 from pygraph_lint.analysis.interpreter.transfer.containers import entry
 from pygraph_lint.analysis.interpreter.transfer.numpy_functions import needs_number
@@ -39,10 +40,14 @@ def by_mask(state: State, base: Value, node: ast.Subscript) -> bool:
     if not (base.needs or base.kinds == v.UNKNOWN) or isinstance(index, (ast.Constant, ast.Slice)):
         return False
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    values = [state.ev_quiet(part) for part in parts if not isinstance(part, ast.Slice)]
+    values = [(part, state.ev_quiet(part)) for part in parts if not isinstance(part, ast.Slice)]
     return bool(values) and all(
-        value.ndim != 0 and (value.is_mask or (value.must_be_tensor and value.ndim > 0))
-        for value in values
+        value.ndim != 0
+        and (
+            value.is_mask
+            or (value.must_be_tensor and (value.ndim > 0 or _is_called_mask(part, value)))
+        )
+        for part, value in values
     )
 
 
@@ -61,7 +66,10 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
             and not index.needs
             and not index.kinds & v.UNKNOWN
         ):
-            state.event("sync.number", span_of(node), "a list indexed by a tensor", index)
+            # An index that is worked out has to be known; what a graph gets is one of its inputs.
+            given = isinstance(node.slice, ast.Name) and index.flags & v.SYMBOL
+            notes = {} if given else {"decides": "yes"}
+            state.event("sync.number", span_of(node), "a list indexed by a tensor", index, **notes)
         found = entry(base, index)
         return found._replace(const=None) if base.kinds & v.UNKNOWN else found
     if base.kinds & v.CALLABLE and base.cls:  # a table of functions
@@ -70,7 +78,8 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
         return v.element(base._replace(kinds=v.NUMPY))
     if base.kinds == v.TEXT:
         return v.TEXT_VALUE
-    return v.UNKNOWN_VALUE
+    made = operator_call(state, node, "__getitem__", node.value, base, node.slice)
+    return v.UNKNOWN_VALUE if made is None else made
 
 
 def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
@@ -89,6 +98,11 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
         needs = base.needs if mask.needs == base.needs else (*base.needs, *mask.needs)
         about = base._replace(needs=needs)
         state.event("shape.mask-read", span_of(node), source_of(node, 40), about)
+        flags |= v.DYNAMIC
+    elif gathered is not None and is_flag(gathered):
+        about = base._replace(needs=(*base.needs, *gathered.needs))
+        text = source_of(node, 40)
+        state.event("shape.mask-read", span_of(node), text, about, form="flag", decides="yes")
         flags |= v.DYNAMIC
     if lists is not None and base.device != v.ON_HOST:
         state.event("host.index-list", span_of(node), source_of(node, 40), base._replace(why=""))
@@ -185,6 +199,11 @@ def note_host_index(state: State, node: ast.Subscript, base: Value, index: Value
 def names_place(index: Value) -> bool:
     """Whether a tensor is an index that the host reads: a single number of the device."""
     return index.ndim == 0 and index.dtype != "bool" and index.device != v.ON_HOST
+
+
+def is_flag(index: Value) -> bool:
+    """Whether a tensor is a mask without axes, on the device: it selects all or nothing."""
+    return index.ndim == 0 and index.dtype == "bool" and index.device != v.ON_HOST
 
 
 def _is_element(state: State, index: Value) -> bool:

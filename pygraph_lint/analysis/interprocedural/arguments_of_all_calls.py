@@ -1,4 +1,6 @@
-"""What all calls of a function agree on for a parameter: a tensor of the host."""
+"""What all calls of a function agree on for a parameter, a tensor of the host, or what some pass: a
+value that numpy made.
+"""
 
 from __future__ import annotations
 
@@ -34,3 +36,26 @@ def always_on_host(
         if given is None or not always_on_host(functions, callers, given, seen | {need}):
             return False
     return True
+
+
+def some_passes_array(
+    functions: Functions, callers: Callers, need: Need, seen: frozenset[Need] = frozenset()
+) -> bool:
+    """Whether some call of a function passes what numpy made for a parameter, or hands on such a
+    parameter as it is.
+    """
+    facts = functions.get(need.owner)
+    if facts is None or need.name not in facts.parameters or need in seen:
+        return False
+    for call in callers(need.owner):
+        value = passed(facts, need.name, call)
+        if value is None:
+            continue
+        if value.kinds == v.NUMPY:
+            return True
+        given = forwarded_parameter(value) if value.flags & v.SYMBOL else None
+        if given is not None and value.needs[0].name == given.name:
+            asked = given._replace(kind="array")
+            if some_passes_array(functions, callers, asked, seen | {need}):
+                return True
+    return False

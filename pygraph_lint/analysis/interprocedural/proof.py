@@ -17,7 +17,10 @@ from pygraph_lint.analysis.domain.events import (
     on_host,
 )
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.interprocedural.arguments_of_all_calls import always_on_host
+from pygraph_lint.analysis.interprocedural.arguments_of_all_calls import (
+    always_on_host,
+    some_passes_array,
+)
 from pygraph_lint.analysis.interprocedural.call_graph import returning
 from pygraph_lint.analysis.interprocedural.feasible_paths import CallSources, FeasiblePaths
 from pygraph_lint.analysis.interprocedural.forwarded_parameters import (
@@ -342,6 +345,9 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
         proof.program.checks_distributions and not proof.program.has_method(need.name)
     ),
     "open": _is_open,
+    "array": lambda proof, need: some_passes_array(
+        proof.program.functions, proof.paths.callers, need
+    ),
     "away": lambda proof, need: (
         not _any_holds(proof, need)
         if need.choices

@@ -22,7 +22,13 @@ from pygraph_lint.analysis.loops.costs import Costs
 from pygraph_lint.analysis.loops.data_loaders import OF_EVALUATION, is_read_once, unpinned
 from pygraph_lint.analysis.loops.evidence import LoopQueries
 from pygraph_lint.analysis.loops.iterations import is_rare, statements_of_each_iteration
-from pygraph_lint.analysis.loops.steps import LOOPS, functions_of, is_in_inner_loop, steps
+from pygraph_lint.analysis.loops.steps import (
+    COMPREHENSIONS,
+    LOOPS,
+    functions_of,
+    is_in_inner_loop,
+    steps,
+)
 from pygraph_lint.analysis.loops.values import LoopValues
 from pygraph_lint.analysis.program.facts import (
     ACTS,
@@ -125,13 +131,14 @@ class Helpers(Mapping[str, LoopBody]):
 def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     queries = values.queries
     function = node if isinstance(node, (*FUNCTIONS, ast.Module)) else queries.scope(node)
-    statements = [] if isinstance(node, ast.Lambda) else list(node.body)  # type: ignore[attr-defined]
+    without = isinstance(node, (ast.Lambda, *COMPREHENSIONS))
+    statements = [] if without else list(node.body)  # type: ignore[attr-defined]
     turn = _turn(queries, node) if why in ("", GIVES) else None
     statements = statements if turn is None else turn
     name = values.parameters.name_of(function) or ""
     run = list(statements_of_each_iteration(values, statements))
     options = _options(values, run)
-    tests = [node.test] if isinstance(node, ast.While) else []
+    tests = [node.test] if isinstance(node, ast.While) else _of_each_turn(node)
     costs = Costs(values, node, why)
     parts: list[tuple[ast.expr, Needs]] = [(part, ()) for part in tests]
     parts += [(part, options[each]) for each in run for part in _evaluated(each)]
@@ -149,7 +156,8 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
             events += _given(costs.of_expression(inner), needs)
             if isinstance(inner, ast.Call):
                 made = (call._replace(needs=needs) for call in edges(values, inner))
-                (calls if counts else inner_calls).extend(made)
+                own = counts and (whole or not is_in_inner_loop(queries, node, inner))
+                (calls if own else inner_calls).extend(made)
     line = getattr(node, "lineno", 1)
     if why and costs.copies.moves_batches:
         events += _unpinned(values)
@@ -160,8 +168,19 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     found = LoopBody(name, line, why, list(once.values()), calls, given, node is function)
     found.inner_calls, found.rare_calls, found.iterates = inner_calls, rare_calls, iterates
     found.moves_batches, found.yields = costs.copies.moves_batches, turn is not None
-    found.passes = bool(why) and isinstance(node, ast.For) and over_batches(node.iter)
+    found.passes = bool(why) and (
+        isinstance(node, COMPREHENSIONS) or (isinstance(node, ast.For) and over_batches(node.iter))
+    )
     return found
+
+
+def _of_each_turn(node: ast.AST) -> list[ast.expr]:
+    """What a comprehension evaluates for each element; nothing of other code."""
+    if not isinstance(node, COMPREHENSIONS):
+        return []
+    first, *others = node.generators
+    made = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+    return [*first.ifs, *(part for each in others for part in (each.iter, *each.ifs)), *made]
 
 
 def _turn(queries: FileQueries, function: ast.AST) -> list[ast.stmt] | None:

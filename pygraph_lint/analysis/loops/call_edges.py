@@ -27,7 +27,7 @@ from pygraph_lint.analysis.loops.calls import (
 from pygraph_lint.analysis.loops.values import LoopValues
 from pygraph_lint.analysis.program.facts import KEYWORDED, STARRED, Call
 from pygraph_lint.analysis.queries.file_queries import FileQueries
-from pygraph_lint.analysis.syntax.nodes import dotted, method_name, span_of
+from pygraph_lint.analysis.syntax.nodes import dotted, last_part, method_name, span_of, walk
 
 _DISPLAYS = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Set)
 _CONTAINERS = frozenset(("dict", "list", "set", "defaultdict", "ordereddict", "mutablemapping"))
@@ -206,7 +206,9 @@ def _method_target(
         return ("hook", "", method)
     written = _written(receiver)
     if is_batch(base):
-        moves = method == "to" and moves_to_device(call)
+        moves = (
+            method == "to" and moves_to_device(call) and not _is_one_of_several(queries, receiver)
+        )
         return ("receiver", written, method) if moves else None
     if method in ops.TENSOR_METHODS or method in ops.COMMON_METHODS:
         computed = not written and not isinstance(receiver, ast.Call)  # `(x > 0).to(dtype)`
@@ -221,6 +223,22 @@ def _method_target(
     if not base.kinds & (v.UNKNOWN | v.INSTANCE):
         return ("resolved", written, method) if base.is_tensor else None
     return ("by name" if _is_by_name(values, call, method) else "unique", written, method)
+
+
+def _is_one_of_several(queries: FileQueries, node: ast.expr) -> bool:
+    """Whether a name is that of one of the parts of a batch: ``for x, y in loader``. These are
+    tensors, where a batch may be an object of the project.
+    """
+    found = queries.only_definition(node) if isinstance(node, ast.Name) else None
+    if found is None or found.kind not in (BindingKind.LOOP, BindingKind.UNPACKED):
+        return False
+    around = queries.parent(found.node)
+    if not isinstance(around, (ast.Tuple, ast.List)):
+        return False
+    loop = queries.parent(around)
+    over = getattr(loop, "iter", None) if found.kind is BindingKind.LOOP else None
+    made = [each for each in walk(over) if isinstance(each, ast.Call)] if over is not None else []
+    return not any(last_part(each.func) in ("enumerate", "zip") for each in made)
 
 
 def _is_of_tensor(node: ast.expr) -> bool:

@@ -7,7 +7,7 @@ import re
 
 from pygraph_lint.analysis.loops.calls import is_step_hook, losses
 from pygraph_lint.analysis.loops.per_batch_classes import has_per_batch
-from pygraph_lint.analysis.loops.steps import LOOPS, names_a_compiler
+from pygraph_lint.analysis.loops.steps import COMPREHENSIONS, LOOPS, names_a_compiler
 from pygraph_lint.analysis.program.facts import NO_LOOPS, LoopHints
 from pygraph_lint.analysis.program.module import Module
 from pygraph_lint.analysis.syntax.nodes import statements, walk
@@ -99,7 +99,8 @@ def hints(text: str, file: Module) -> LoopHints:
             or (bool(loops) and any(names_a_compiler(node) for node in nodes))
         )
     )
-    called = {_last_name(inner) for loop in loops for inner in walk(loop)}
+    over = (*loops, *(node for node in nodes if isinstance(node, COMPREHENSIONS)))
+    called = {_last_name(inner) for loop in over for inner in walk(loop)}
     if called:
         called |= {
             _last_name(node.value)  # of a function that returns what a loop calls

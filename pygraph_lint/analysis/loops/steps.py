@@ -25,15 +25,19 @@ from pygraph_lint.analysis.loops.per_batch_classes import per_batch
 from pygraph_lint.analysis.loops.values import LoopValues
 from pygraph_lint.analysis.program.facts import ACTS, MAY_CALL_STEP
 from pygraph_lint.analysis.queries.file_queries import FileQueries
-from pygraph_lint.analysis.syntax.nodes import children, dotted, walk
+from pygraph_lint.analysis.syntax.nodes import children, dotted, is_constant, walk
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _COMPILER_NAMES = frozenset(name.rpartition(".")[2] for name in ops.COMPILERS)
 _TRAINS = re.compile(r"train|step|update|learn|fit|optimi|backward")
 _COMPUTES = "computes gradients on every step"
+_TO_EVALUATE = re.compile(r"_?(val|valid|validation|test|eval|evaluation)(_|$|dl|data|load|iter)")
+_ONE_BATCH = re.compile(r"(?i)batch$")
 _MEASURES = re.compile(r"(^|_)(benchmark|profile|autotune)(_|$)")
 _ONCE = ("main", "__init__")
+_WITHOUT_GRADIENTS = frozenset(("torch.no_grad", "torch.inference_mode"))
 
 
 def steps(values: LoopValues) -> Iterator[tuple[ast.AST, str]]:
@@ -53,7 +57,11 @@ def steps(values: LoopValues) -> Iterator[tuple[ast.AST, str]]:
             continue
         compiled = compiles and _calls_compiled(values, node)
         acts = ACTS if acts_on_each_iteration(queries, node) else MAY_CALL_STEP
-        yield node, "calls compiled code on every step" if compiled else acts
+        if compiled or acts == ACTS or not _evaluates(queries, node):
+            yield node, "calls compiled code on every step" if compiled else acts
+    for each in (each for kind in COMPREHENSIONS for each in queries.of_kind(kind)):
+        if is_over_batches(queries, each) and not _evaluates(queries, each):
+            yield each, MAY_CALL_STEP
     for function in functions_of(queries):
         owner = queries.owner(function)
         hook = is_step_hook(getattr(function, "name", ""))
@@ -91,7 +99,56 @@ def is_in_inner_loop(queries: FileQueries, loop: ast.AST, node: ast.AST) -> bool
             return False
         if isinstance(each, LOOPS) and not _is_over_parts(each):
             return True
+        if isinstance(each, COMPREHENSIONS) and is_over_batches(queries, each):
+            return True
     return False
+
+
+def is_over_batches(queries: FileQueries, node: ast.AST) -> bool:
+    """Whether a comprehension is a loop of its own, which takes a step for each of all batches:
+    ``[step(x) for x in loader]``, in no loop over batches.
+    """
+    iterated = node.generators[0].iter  # type: ignore[attr-defined]
+    if not over_batches(iterated) or _ONE_BATCH.search(ast.unparse(iterated)) is not None:
+        return False
+    for each in queries.path(node):
+        if isinstance(each, FUNCTIONS):
+            break
+        if isinstance(each, (ast.For, ast.AsyncFor)) and over_batches(each.iter):
+            return False
+    return True
+
+
+def _evaluates(queries: FileQueries, loop: ast.AST) -> bool:
+    """Whether a loop computes no gradients, or goes over data to evaluate with: what steps it calls
+    do not train.
+    """
+    over = loop.generators[0] if isinstance(loop, COMPREHENSIONS) else loop
+    parts = [over.iter] if isinstance(over, (ast.For, ast.AsyncFor, ast.comprehension)) else []
+    inner = (node for part in parts for node in walk(part))
+    names = [node for node in inner if isinstance(node, (ast.Name, ast.Attribute))]
+    said = [(node.id if isinstance(node, ast.Name) else node.attr).lower() for node in names]
+    if any(map(_TO_EVALUATE.match, said)) and not any("train" in each for each in said):
+        return True
+    for each in queries.path(loop):
+        if isinstance(each, FUNCTIONS):
+            marks = getattr(each, "decorator_list", ())
+            return any(_is_without_gradients(queries, mark) for mark in marks)
+        contexts = each.items if isinstance(each, (ast.With, ast.AsyncWith)) else ()
+        if any(_is_without_gradients(queries, item.context_expr) for item in contexts):
+            return True
+    return False
+
+
+def _is_without_gradients(queries: FileQueries, node: ast.expr) -> bool:
+    """Whether an expression turns gradients off: ``torch.no_grad()``."""
+    called = node.func if isinstance(node, ast.Call) else node
+    name = queries.qualified(called) if isinstance(called, (ast.Name, ast.Attribute)) else None
+    given = node.args[:1] if isinstance(node, ast.Call) else []
+    turned_off = [is_constant(each, False) for each in given]
+    if name == "torch.set_grad_enabled":
+        return turned_off == [True]
+    return name in _WITHOUT_GRADIENTS and turned_off != [True]
 
 
 def acts_on_each_iteration(queries: FileQueries, loop: ast.AST) -> bool:

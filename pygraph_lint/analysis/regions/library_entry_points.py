@@ -112,8 +112,12 @@ def _hands_out(program: Program, outer: str, inner: str) -> bool:
 
 
 def _may_be_named(name: str) -> bool:
-    """Whether a function is one that others call by its name, and not only to set things up."""
+    """Whether a function is one that others call by its name, and not only to set things up. The
+    top level of a file is none.
+    """
     last = name.rpartition(".")[2]
+    if last == "<module>":
+        return False
     if "<locals>" in name or last.startswith("__"):
         return "<locals>" not in name and last in ("__call__", "__init__")
     return not last.lstrip("_").startswith(_SET_UP)

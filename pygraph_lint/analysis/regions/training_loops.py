@@ -13,6 +13,7 @@ from pygraph_lint.analysis.interprocedural.passed_functions import PassedFunctio
 from pygraph_lint.analysis.program.facts import (
     ACTS,
     COLLATES,
+    GIVES,
     MAY_CALL_STEP,
     NO_BODIES,
     PER_BATCH,
@@ -217,6 +218,8 @@ class LoopRegions:
         """Whether a loop or function is run on every step of a training loop."""
         if self._is_compiled(body.function):
             return False
+        if body.why == GIVES:
+            return bool(self._trains)  # or the batches are for something else
         if body.why not in (MAY_CALL_STEP, ACTS):
             return True
         if body.why == MAY_CALL_STEP and _of_evaluation(body.function):

@@ -191,3 +191,54 @@ class M(torch.nn.Module):
         return x.to(self.devices[j]) + 1
 """
     assert ("PG204" in {each.code for each in lint_text(source)}) is copied
+
+
+@pytest.mark.parametrize(
+    ("made", "sync", "cudagraph"),
+    [
+        ("torch.tensor([p, p])", "no", "stale"),
+        ("torch.tensor([1.0, 2.0])", "no", "ok"),
+        ("torch.tensor([p, p], device=x.device)", "yes", "not capturable"),
+        ("torch.tensor([p, p]).to(x.device)", "yes", "not capturable"),
+    ],
+)
+def test_data_that_stays_on_the_host_waits_for_nothing(
+    made: str, sync: str, cudagraph: str
+) -> None:
+    source = f"""
+import torch
+from elsewhere import scaled
+class M(torch.nn.Module):
+    def forward(self, x: torch.Tensor, p: float):
+        return scaled(x, {made})
+"""
+    (found,) = [each for each in lint_text(source, regions="all") if each.code == "PG104"]
+    assert (found.consequences["sync"], found.consequences["cudagraph"]) == (sync, cudagraph)
+
+
+@pytest.mark.parametrize("parameter", ["d", "d: torch.Tensor"])
+@pytest.mark.parametrize(("kind", "copied"), [("d.type()", False), ("torch.float64", True)])
+def test_what_is_made_of_the_type_of_another_is_where_that_is(
+    parameter: str, kind: str, copied: bool
+) -> None:
+    made = f"""
+import torch
+def diagonal({parameter}):
+    kind = {kind}
+    made = torch.zeros(3, 3).type(kind)
+    made[0] = d
+    return made
+"""
+    step = """
+import torch
+from made import diagonal
+class M(torch.nn.Module):
+    def forward(self, q, d):
+        q = q.clone()
+        q[diagonal(d).bool()] += 1e-8
+        return q
+"""
+    linked, facts = project(made=made, step=step)
+    found = [event.kind for event in confirmed(linked, facts["step"])]
+    assert "shape.mask-read" in found
+    assert ("host.moved" in found) is copied

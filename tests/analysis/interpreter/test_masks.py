@@ -102,3 +102,18 @@ def test_users_of_a_library_pass_what_its_own_calls_do_not() -> None:
     text = LIBRARY.replace("CALLS", calls)
     linked, facts = project(RegionOptions(every=True), pkg__a=text)
     assert [event.kind for event in confirmed(linked, facts["pkg.a"])] == ["sync.item"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ("value, atom_mask: torch.Tensor", ["shape.mask-read"]),
+        ("value, atom_mask", []),
+        ("value: dict, atom_mask: torch.Tensor", []),
+        ("value, index: torch.Tensor", []),
+        ("value, mask: torch.LongTensor", []),
+    ],
+)
+def test_what_is_indexed_with_a_tensor_called_a_mask(parameters: str, expected: list[str]) -> None:
+    name = parameters.rpartition(",")[2].partition(":")[0].strip()
+    assert forward(f"return value[{name}]", f"x: torch.Tensor, {parameters}") == expected

@@ -74,10 +74,19 @@ def _compared(state: State, name: str, site: CallSite) -> Value:
         kind = "branch.sort" if sorts else "sync.builtin"
         state.event(kind, span_of(site.node), f"{name}()", found[0])
     if name == "sorted":
+        state.note_known(_written(site.node), "sync.tolist")
         return Value(v.SEQUENCE, item=v.join_all(candidates))
     result = v.join_all([value._replace(flags=value.flags & ~v.SYMBOL) for value in candidates])
     doubtful = result.kinds == v.NUMBER and found
     return result._replace(needs=found[0].needs, why=found[0].why) if doubtful else result
+
+
+def _written(call: ast.Call) -> list[ast.expr]:
+    """What a call gets, as it is written: of a list or a generator the elements."""
+    given = call.args[0] if call.args else None
+    if isinstance(given, (ast.ListComp, ast.GeneratorExp)):
+        return [given.elt]
+    return given.elts if isinstance(given, (ast.List, ast.Tuple)) else call.args[:1]
 
 
 def _compares_numbers(state: State, site: CallSite, candidates: list[Value]) -> bool:

@@ -17,6 +17,7 @@ from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, span_of
 
 _SIZE_NAMES = ("end", "start", "step", "steps", "size", "n")
 _ENDS = ("start", "end")
+_OF_ONE_SIZE = frozenset(("full", *ops.FREQUENCIES))  # what follows is no size
 _OF_SIZES = ("zeros", "ones", "empty", "rand", "randn")
 _OF_CONSTANT = {bool: "bool", int: "int", float: "float"}
 _TYPED = {"BoolTensor": "bool", "LongTensor": "int", "IntTensor": "int"}
@@ -72,14 +73,15 @@ def make_factory(state: State, tail: str, site: CallSite) -> Value:
 
 def _note_factory_sizes(state: State, tail: str, site: CallSite) -> None:
     """Record what a factory reads from tensors: sizes, or the ends of a range, which are traced."""
-    sizes = site.positional[:1] if tail == "full" else site.positional
+    sizes = site.positional[:1] if tail in _OF_ONE_SIZE else site.positional
     ends: list[Value] = []
     names: tuple[str, ...] = _SIZE_NAMES
     if tail in ("linspace", "logspace"):
         ends = [*sizes[:2], *(site.named[name] for name in _ENDS if name in site.named)]
         sizes, names = sizes[2:3], ("steps",)
     sizes = [*sizes, *(site.named[name] for name in names if name in site.named)]
-    note_sizes(state, f"torch.{tail}", sizes, site)
+    known = {"decides": "yes"} if tail in ops.FREQUENCIES else {}  # they are compared
+    note_sizes(state, f"torch.{tail}", sizes, site, **known)
     if not any(value.is_tensor for value in sizes):
         note_sizes(state, f"torch.{tail}", ends, site, form="bound")
 
@@ -279,7 +281,7 @@ def dtype_of(named: dict[str, Value]) -> str:
 
 
 def _rank_of_sizes(tail: str, site: CallSite) -> int:
-    if tail in ("arange", "linspace", "logspace", "randperm"):
+    if tail in ("arange", "linspace", "logspace", "randperm", *ops.FREQUENCIES):
         return 1
     if tail in ("rand", "randn", "zeros", "ones", "empty", "full"):
         if not site.positional:

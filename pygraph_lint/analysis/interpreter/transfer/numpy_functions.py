@@ -9,8 +9,9 @@ from pygraph_lint.analysis.domain.events import NEVER
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interpreter.state import CallSite, State
 from pygraph_lint.analysis.program.parameters import holds_of_arrays
-from pygraph_lint.analysis.syntax.nodes import source_of, span_of
+from pygraph_lint.analysis.syntax.nodes import compared, source_of, span_of
 
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 # From several numbers to one.
 _REDUCTIONS = frozenset(
     f"numpy.{name}"
@@ -159,6 +160,26 @@ def decides(state: State, node: ast.expr, value: Value, kind: str) -> None:
     """Record a condition on what numpy made: a tensor, while tracing. An assert is traced."""
     if value.kinds == v.NUMPY and not value.needs and kind != "branch.assert":
         state.event("host.numpy-number", span_of(node), source_of(node), form="branch")
+
+
+def compares(state: State, node: ast.expr, kind: str) -> None:
+    """Record a condition that compares what numpy made with a parameter, or a parameter with a
+    number, where a caller passes what numpy made.
+    """
+    parts = compared(node)
+    if parts is None or kind == "branch.assert" or not isinstance(parts[1], _ORDERS):
+        return
+    left, right = (state.ev_quiet(parts[0]), state.ev_quiet(parts[2]))
+    for one, other in ((left, right), (right, left)):
+        need = other.needs[0] if other.needs else None
+        if need is None or need.kind != "param":
+            continue
+        if one.kinds == v.NUMPY and not one.needs and one.ndim <= 0:
+            state.event("host.numpy-number", span_of(node), source_of(node), form="branch")
+        elif one.kinds == v.NUMBER and other.flags & v.SYMBOL and "|" not in need.name:
+            why = f"a caller passes what numpy made for `{need.name}`"
+            about = Value(v.OTHER, needs=(need._replace(kind="array"),), why=why)
+            state.event("host.numpy-number", span_of(node), source_of(node), about, form="branch")
 
 
 def _draws_array(name: str, site: CallSite) -> bool:

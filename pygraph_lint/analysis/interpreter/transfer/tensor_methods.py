@@ -110,7 +110,7 @@ def _moved(state: State, base: Value, method: str, site: CallSite) -> Value:
     """``.to(...)``, ``.cuda()``, ``.cpu()``, ``.type(...)``."""
     result, target = plain(base), v.ANYWHERE
     if method == "type" and not site.everything:
-        return Value(v.TEXT)
+        return Value(v.TEXT, base.dtype, base.device, device_of=base.device_of)
     if method == "cpu":
         target = v.ON_HOST
     elif method == "cuda":
@@ -128,11 +128,20 @@ def _moved(state: State, base: Value, method: str, site: CallSite) -> Value:
                     result = result._replace(dtype="")
                 else:
                     return result._replace(dtype="", device=v.ANYWHERE, device_of=None)
+            elif method == "type" and (value.kinds & v.TEXT or _may_be_text(value, site)):
+                result = result._replace(dtype=value.dtype, device=value.device)
+                return result._replace(device_of=value.device_of)
     if method == "type" and site.first.cls == "torch.Tensor":
         subject = source_of(site.node, 40)
         state.event("effect.untraced-call", span_of(site.node), subject, base, form="type")
     _note_copies(state, base, method, target, site)
     return result._replace(device=target, device_of=None) if target != v.ANYWHERE else result
+
+
+def _may_be_text(value: Value, site: CallSite) -> bool:
+    """Whether what ``.type()`` gets may be a text, which names a device, too: ``kind``."""
+    name = (dotted(site.node.args[0]) if site.node.args else None) or ""
+    return bool(value.kinds & v.UNKNOWN) and "dtype" not in name
 
 
 def _moved_to(

@@ -50,6 +50,8 @@ def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) ->
     given = _call_transform(state, name, site)
     if given is not None:
         return given
+    if head == "torch.fft" and f"fft.{tail}" in ops.FREQUENCIES:
+        return make_factory(state, f"fft.{tail}", site)
     if head == "torch":
         found = _call_top_level(state, tail, site)
         if found is not None:
