@@ -96,6 +96,10 @@ STAYS = {
     "numbers that the dtype may not hold": (
         "def forward(x: Tensor, n: int):\n    return torch.arange(n).to(x.device, torch.uint16)\n"
     ),
+    "infinity in a dtype that may have none": (
+        "def forward(x: Tensor):\n"
+        "    return x * torch.tensor(float('inf'), dtype=x.dtype, device=x.device)\n"
+    ),
     "a draw that may not be made": (
         "def forward(x: Tensor, p: float, flag: bool):\n    if flag:\n"
         "        draw = torch.rand([])\n    if draw < p:\n        return x\n    return x * 3\n"

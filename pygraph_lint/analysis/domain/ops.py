@@ -12,8 +12,8 @@ FACTORIES = frozenset(
         kaiser_window empty_strided complex_ones normal cartesian_indices
     """.split()
 )
-# Only factories when they get no tensor.
 FREQUENCIES = frozenset(("fft.fftfreq", "fft.rfftfreq"))  # factories, too
+# Only factories when they get no tensor.
 INT_FACTORIES = frozenset(("randint", "randperm", "tril_indices", "triu_indices"))
 FACTORIES_LIKE = frozenset(
     "zeros_like ones_like empty_like full_like rand_like randn_like randint_like".split()

@@ -201,12 +201,14 @@ def is_exact(site: Site, node: ast.expr, dtype: ast.expr | None) -> bool:
     code writes it as a float32 on its way.
     """
     number = literal_number(node)
-    if number is None or number == 0:
-        return True  # inf and nan
+    if number is None:  # inf and nan
+        return dtype is None or site.ask.qualified(dtype) in FLOATING_DTYPES
+    if number == 0:
+        return True
     (bits,) = struct.unpack("I", struct.pack("f", number))
     single = struct.unpack("f", struct.pack("f", number))[0] == number
     if single and abs(number) <= _SMALL and not bits & 0xFFFF:  # a bfloat16
         return bool(struct.unpack("e", struct.pack("e", number))[0] == number)
     if dtype is None:
-        return bool(single and isinstance(number, int))
+        return bool(single and isinstance(number, int) and abs(number) < 2**31)
     return bool(single and site.ask.qualified(dtype) in WIDE)
