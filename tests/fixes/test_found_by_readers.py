@@ -96,6 +96,26 @@ STAYS = {
     "numbers that the dtype may not hold": (
         "def forward(x: Tensor, n: int):\n    return torch.arange(n).to(x.device, torch.uint16)\n"
     ),
+    "arguments of the move that do something": (
+        "def forward(x: Tensor, seen: list):\n"
+        "    return torch.zeros(3).to(x.device, non_blocking=seen.append(1))\n"
+    ),
+    "a device that is computed by a call": (
+        "def forward(x: Tensor, pick):\n    return torch.zeros(3).to(device=pick())\n"
+    ),
+    "a comment in brackets around the factory": (
+        "def forward(x: Tensor):\n    return (\n        (  # rows\n            torch.zeros(3)\n"
+        "        ).to(x.device)\n    )\n"
+    ),
+    "a comparison whose name has another type elsewhere": (
+        "def forward(x: Tensor, p: float):\n    skip = torch.tensor(False)\n"
+        "    for _ in range(2):\n        draw = torch.rand([])\n        skip = draw < p\n"
+        "        if skip:\n            x = x * 2\n    if skip:\n        x = x + 1\n    return x\n"
+    ),
+    "a probability that is a whole number": (
+        "def forward(x: Tensor, p: int):\n    draw = torch.rand([])\n"
+        "    if draw < p:\n        return x\n    return x * 3\n"
+    ),
     "infinity in a dtype that may have none": (
         "def forward(x: Tensor):\n"
         "    return x * torch.tensor(float('inf'), dtype=x.dtype, device=x.device)\n"

@@ -82,6 +82,7 @@ NEAR = {
     ),
     "calls itself": (LOOPS, "    return x\n", "    return x if x.min() > 0 else halved(x + 1)\n"),
     "is decorated": (LOOPS, "def halved", "@torch.no_grad()\ndef halved"),
+    "makes an array": (LOOPS, "x.max() > 1", "x.detach().numpy().max() > 1"),
     "draws with numpy": (LOOPS, "x / 2", "x / (2 + np.random.rand())"),
     "is handed on": (LOOPS, "halved(x.exp())", "next(map(halved, [x.exp()]))"),
     "has attributes": (LOOPS, "halved(x.exp())", "halved(x.exp()) * halved.scale"),
@@ -121,8 +122,10 @@ OTHERS = {
     "whole": "import torch\n\n\ndef fast(m):\n    return torch.compile(m, fullgraph=True)\n",
     "asserts": "import torch._dynamo as d\n\n\ndef f(m):\n    d.optimize_assert('eager')(m)\n",
     "settings": "import os, torch\n\nos.environ['TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS'] = '1'\n",
+    "branches": "import torch\n\n\ndef f(p, a, b, x):\n    return torch.cond(p, a, b, (x,))\n",
     "hands on": "from file_0 import halved\n\nALL = [halved]\n",
     "hands on by another name": "from file_0 import halved as h\n\nALL = [h]\n",
+    "imports all": "from file_0 import *\n\nALL = [halved]\n",
     "looks": "import file_0\n\nNAMES = file_0.halved.__code__.co_varnames\n",
 }
 

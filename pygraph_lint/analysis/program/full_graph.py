@@ -27,6 +27,11 @@ _EXPORTING = frozenset(
     )
 )
 _SCRIPTING = frozenset(("script", "script_if_tracing", "script_method"))
+# Functions that trace what they are given as one graph, eager calls of them included.
+_CONTROL_FLOW = re.compile(
+    r"\.cond\(|\bimport cond\b|\b(?:while_loop|associative_scan|invoke_subgraph)\b"
+    r"|higher_order_ops|\bcontrol_flow\b|nested_compile_region"
+)
 _PACKAGES = re.compile(r"\btorch\.(?:_?export|onnx|_dynamo|_functorch)|\bfrom torch import")
 
 
@@ -39,7 +44,8 @@ def may_need_full_graph(text: str, file: Module) -> bool:
     exports = "export" in text and _PACKAGES.search(text) is not None
     nodes = file.nodes if asks or scripts or exports else []
     return (
-        (asks and any(map(_asks_for_it, nodes)))
+        _CONTROL_FLOW.search(text) is not None
+        or (asks and any(map(_asks_for_it, nodes)))
         or (scripts and _scripts(nodes, file.names))
         or (exports and any(_names_export(node) for node in nodes))
     )

@@ -12,12 +12,11 @@ _BY_NAME = frozenset(("getattr", "hasattr", "setattr", "attrgetter", "methodcall
 
 def handed_on(file: Module) -> frozenset[str]:
     """The last names of what a file reads and does not call, also through ``getattr``; of names
-    only those of functions and imports, of attributes none that the file sets.
+    only those of functions and imports.
     """
     known: set[str] = set()
     read: set[str] = set()
     attributes: set[str] = set()
-    stored: set[str] = set()
     others: set[str] = set()
     called = {id(node.func) for node in file.nodes if isinstance(node, ast.Call)}
     for node in file.nodes:
@@ -25,9 +24,7 @@ def handed_on(file: Module) -> frozenset[str]:
             if id(node) not in called:
                 read.add(node.id)
         elif isinstance(node, ast.Attribute):
-            if not isinstance(node.ctx, ast.Load):
-                stored.add(node.attr)
-            elif id(node) not in called:
+            if id(node) not in called and isinstance(node.ctx, ast.Load):
                 attributes.add(node.attr)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             known.add(node.name)
@@ -36,7 +33,7 @@ def handed_on(file: Module) -> frozenset[str]:
             others.update(_renamed(node))
         elif isinstance(node, ast.Call):
             others.update(_looked_up(node))
-    return frozenset((read & known) | (attributes - stored) | others)
+    return frozenset((read if "*" in known else read & known) | attributes | others)
 
 
 def _renamed(node: ast.alias) -> Iterator[str]:

@@ -21,7 +21,8 @@ def use_torch(site: Site) -> str:
     """
     spelled = site.ask.spelling("torch", site.path[-1])
     if spelled is not None:
-        here = any(isinstance(n, ast.Name) and n.id == spelled for n in ast.walk(site.statement))
+        place = site.tree if isinstance(site.tree, ast.Call) else site.path[-1]
+        here = any(isinstance(n, ast.Name) and n.id == spelled for n in ast.walk(place))
         if not here and not _surely_imported(site, spelled):
             if not _used(site, spelled):
                 raise Declined("torch is imported under a condition, and not used here")

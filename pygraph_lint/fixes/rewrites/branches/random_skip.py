@@ -14,7 +14,7 @@ import ast
 
 from pygraph_lint.analysis.syntax.nodes import compared, keyword, negated
 from pygraph_lint.fixes.engine.build import conjunction, expression, operand
-from pygraph_lint.fixes.engine.names import assigned_values, loads, own_nodes, pure, shared
+from pygraph_lint.fixes.engine.names import assigned_values, loads, own_nodes, pure, shared, stores
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.conditions import operands
 from pygraph_lint.fixes.shared.factories import FLOATING_DTYPES
@@ -80,7 +80,7 @@ def _is_number(site: Site, node: ast.AST) -> bool:
     """Whether a parameter is annotated as a number."""
     annotation = node.annotation if isinstance(node, ast.arg) else None
     named = site.ask.qualified(annotation) if annotation is not None else None
-    return named in ("builtins.float", "builtins.int")
+    return named == "builtins.float"
 
 
 def _comparing(site: Site, statement: ast.stmt) -> ast.stmt:
@@ -186,6 +186,8 @@ def _only_truth(site: Site, statement: ast.stmt) -> bool:
     function = site.function
     if not isinstance(target, ast.Name) or function is None or shared(function, target.id):
         return False
+    if stores(function, target.id) != [target]:
+        return False  # scripted code knows one type for a name
     return all(_tested(site, load) for load in loads(function, target.id))
 
 

@@ -78,8 +78,9 @@ class FactoryDevice(Rewrite):
             raise Declined("what is moved is not a factory's tensor in another shape or dtype")
         name = site.ask.callee(made) or ""
         site.message = f"Make the tensor on its device: {name}(..., device=...)"
-        written = site.source.segment(move)[len(site.source.segment(move.func.value)) :]
-        site.require("no-comments", "#" not in written, "a comment behind the tensor would be lost")
+        written = (site.source.segment(each).count("#") for each in (move, made))
+        lost = next(written) - next(written)
+        site.require("no-comments", not lost, "a comment beside the factory would be lost")
         all_written = not starred(move)
         site.require("starred", all_written, "the arguments of the move are not all written out")
         to = _cuda(site, move) if move.func.attr == "cuda" else _to(site, move)
@@ -259,9 +260,13 @@ def _to(site: Site, move: ast.Call) -> _Move:
             raise Declined("the move names no device")
         device = others.pop(0)
         _expect_device(site, device)
+    elif not pure(device) and site.ask.callee(device) != "torch.device":
+        site.safe_only_if("proven-device", False, "asking for the device may change something")
     dtype = keyword(move, "dtype") or (others[0] if others else None)
     names = {item.arg for item in move.keywords}
     plain = len(others) <= 1 and not names - {"device", "dtype", "non_blocking", "copy"}
+    rest = [*others, *(item.value for item in move.keywords if item.arg != "device")]
+    plain = plain and all(map(pure, rest))
     site.require("plain-move", plain, "the move says more than device and dtype")
     kept = None
     if dtype is not None:
