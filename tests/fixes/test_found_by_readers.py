@@ -96,6 +96,10 @@ STAYS = {
     "numbers that the dtype may not hold": (
         "def forward(x: Tensor, n: int):\n    return torch.arange(n).to(x.device, torch.uint16)\n"
     ),
+    "a flag that is named like a dtype": (
+        "def forward(x: Tensor, keep_dtype: bool):\n"
+        "    return torch.zeros(3).to(x.device, keep_dtype)\n"
+    ),
     "arguments of the move that do something": (
         "def forward(x: Tensor, seen: list):\n"
         "    return torch.zeros(3).to(x.device, non_blocking=seen.append(1))\n"

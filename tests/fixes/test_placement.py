@@ -29,7 +29,7 @@ MOVED = [
         "«torch.arange(0, n, 2, dtype=torch.int64).to(device=device, dtype=torch.float)»",
         "torch.arange(0, n, 2, dtype=torch.int64, device=device).to(dtype=torch.float)",
     ),
-    ("«torch.zeros(n).to(x.device, dtype)»", "torch.zeros(n, device=x.device).to(dtype)"),
+    ("«torch.zeros(n).to(x.device, x.dtype)»", "torch.zeros(n, device=x.device).to(x.dtype)"),
     ("«torch.eye(3).cuda()»", 'torch.eye(3, device="cuda")'),
     ("«torch.zeros(3).to(torch.device('cpu'))»", "torch.zeros(3, device=torch.device('cpu'))"),
     ("«torch.tensor([1.0, n]).to(x.device)»", "torch.tensor([1.0, n], device=x.device)"),

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import libcst as cst
 
+from pygraph_lint.analysis.queries.interface import Type
 from pygraph_lint.analysis.syntax.nodes import dotted, keyword, method_name, receiver
 from pygraph_lint.fixes.engine.build import bare, code, expression, starred, with_keyword
 from pygraph_lint.fixes.engine.names import pure, shared
@@ -271,7 +272,8 @@ def _to(site: Site, move: ast.Call) -> _Move:
     kept = None
     if dtype is not None:
         named = keyword(move, "dtype") is not None
-        known = (dotted(dtype) or "").endswith("dtype") or site.ask.qualified(dtype) is not None
+        known = (dotted(dtype) or "").endswith(".dtype") or site.ask.qualified(dtype) is not None
+        known |= site.ask.known(dtype).must_be(Type.DTYPE)
         site.safe_only_if("dtype", named or known, "the second argument of .to() may be a flag")
         kept = cst.Arg(bare(site.expression_node(dtype)))
         if named:
