@@ -82,6 +82,11 @@ NEAR = {
     ),
     "calls itself": (LOOPS, "    return x\n", "    return x if x.min() > 0 else halved(x + 1)\n"),
     "is decorated": (LOOPS, "def halved", "@torch.no_grad()\ndef halved"),
+    "takes an array": (
+        LOOPS,
+        "halved(x: torch.Tensor",
+        "halved(x: torch.Tensor, z: np.ndarray = ()",
+    ),
     "makes an array": (LOOPS, "x.max() > 1", "x.detach().numpy().max() > 1"),
     "draws with numpy": (LOOPS, "x / 2", "x / (2 + np.random.rand())"),
     "is handed on": (LOOPS, "halved(x.exp())", "next(map(halved, [x.exp()]))"),

@@ -71,7 +71,10 @@ def _is_out_of_sight(site: Site, function: ast.FunctionDef) -> bool:
     again = any(isinstance(each, ast.expr) and dotted(each) in own for each in nodes)
     silent = not any(isinstance(each, ast.stmt) and says(site, each, False) for each in nodes)
     names = (site.ask.callee(each) or "" for each in nodes if isinstance(each, ast.Call))
-    arrays = any(getattr(each, "attr", "") in ("numpy", "__array__") for each in nodes)
+    of_numpy = ("numpy", "__array__", "ndarray")
+    arrays = any(
+        getattr(each, "attr", "") in of_numpy for each in (*nodes, *ast.walk(function.args))
+    )
     on_host = arrays or any(
         name.startswith(("numpy.", "random.", "torch.manual_seed")) for name in names
     )
