@@ -371,6 +371,23 @@ def _eleventh_round(judged: dict[str, Any]) -> Claims:
     yield page, "seven more of its wrong findings are gone"
 
 
+def _user_test(judged: dict[str, Any]) -> Claims:
+    page, missed = "explanation/accuracy-method.md", judged["missed"]
+    shares = {}
+    for name, rows in judged["findings"].items():
+        right = sum(row["verdict"] == "right" for row in rows)
+        assert judged["counts"][name] == {"right": right, "wrong": len(rows) - right}
+        shares[name] = f"{right} of {len(rows)}"
+    yield page, f"{shares['default']} are right with default options, {shares['regions all']} with"
+    yield page, f"findings from {len(judged['packages'])} packages more"
+    yield page, f"{missed['found']} of {missed['breaking statements']}"
+    yield (
+        page,
+        f"In {missed['programs']} programs of these packages, of which {missed['programs that break']}",
+    )
+    yield "README.md", f"{shares['default']}, and {shares['regions all']} with `--regions all`"
+
+
 def _last_rounds(judged: dict[str, Any]) -> Claims:
     page = "explanation/accuracy-method.md"
     then, after = judged["twelfth_round"]["then"], judged["thirteenth_round"]["after"]
@@ -428,6 +445,7 @@ def _accuracy() -> Claims:
     yield from _tenth_round(judged["tenth_round"])
     yield from _eleventh_round(judged["eleventh_round"])
     yield from _last_rounds(judged)
+    yield from _user_test(judged["user_test"])
     packages = len(judged["packages"])
     yield page, f"judged {number} findings with the default options, drawn from {packages} packages"
     yield "README.md", f"{judged['counts']['right']} of {number} right"
