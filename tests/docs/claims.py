@@ -381,11 +381,13 @@ def _user_test(judged: dict[str, Any]) -> Claims:
     yield page, f"{shares['default']} are right with default options, {shares['regions all']} with"
     yield page, f"findings from {len(judged['packages'])} packages more"
     yield page, f"{missed['found']} of {missed['breaking statements']}"
+    broke = missed["programs that break"]
+    yield page, f"In {missed['programs']} programs of these packages, of which {broke}"
     yield (
-        page,
-        f"In {missed['programs']} programs of these packages, of which {missed['programs that break']}",
+        "README.md",
+        f"on {len(judged['packages'])} packages more: {shares['default']}, and "
+        f"{shares['regions all']} with `--regions all`",
     )
-    yield "README.md", f"{shares['default']}, and {shares['regions all']} with `--regions all`"
 
 
 def _last_rounds(judged: dict[str, Any]) -> Claims:
