@@ -160,8 +160,7 @@ class Settings:
         False,
         _boolean,
         "nothing outside the checked files subclasses, patches, replaces, inspects, scripts or "
-        "exports what is in them or compiles it with `fullgraph=True`, and -0.0 in a gradient may "
-        "become 0.0: more fixes are safe then",
+        "exports what is in them: more fixes are safe then",
     )
     output_format: str = _setting(
         "concise",

@@ -81,6 +81,7 @@ class Program:
         if list(map(_names, new)) != list(map(_names, old)) or not all(map(self._has_all, old)):
             return False
         self.replaced = list(zip(old, new, strict=True))
+        self.__dict__.pop("handed_on", None)
         if list(map(_held, new)) != list(map(_held, old)):
             self.targets.clear()
             self.edges.clear()
@@ -468,7 +469,6 @@ def _names(module: ModuleFacts) -> tuple[object, ...]:
         module.patched,
         module.inner_imports,
         module.traces_whole,
-        module.handed_on,
     )
 
 
