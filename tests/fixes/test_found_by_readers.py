@@ -31,6 +31,11 @@ SAME = {
         "    rows = [(v.item() * k for v in w) for w in x]\n    k = 10\n"
         "    return x, [next(r) for r in rows]\n"
     ),
+    "a name that match binds anew": (
+        f"{HEAD}def forward(x: Tensor):\n    draw = torch.rand(1)\n    match [0, 0]:\n"
+        "        case [draw, _]:\n            pass\n    if draw < 0.5:\n        x = x * 2\n"
+        "    return x\n"
+    ),
     "a name that another function makes global": (
         f"{HEAD}def remember(x: Tensor):\n    global _read_cols\n    _read_cols = x.shape[0]\n\n\n"
         "def forward(x: Tensor):\n    remember(x)\n"

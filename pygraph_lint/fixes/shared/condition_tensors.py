@@ -9,7 +9,7 @@ from functools import partial, reduce
 
 import libcst as cst
 
-from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.queries.interface import Known, Type
 from pygraph_lint.analysis.syntax.nodes import method_name
 from pygraph_lint.fixes.engine.build import call, expression, operand
 from pygraph_lint.fixes.engine.imports import use_torch
@@ -50,6 +50,10 @@ def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
         if len(node.ops) > 1:
             raise Declined("the comparison is chained")
         sides = [node.left, node.comparators[0]]
+        tensor = tensor and (
+            any(map(site.ask.is_tensor, sides))
+            or not any(map(_may_be_else, map(site.ask.known, sides)))
+        )
         reads = [_read(site, side) for side in sides]
         if any(reads):
             pairs = zip(sides, reads, strict=True)
@@ -69,6 +73,12 @@ def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
     # Of one element, or asking for its truth raises: without its dimensions the result has none.
     single = single or shape_of(site, node) == SINGLE
     return value if single else expression("{value}.reshape(())", value=operand(value))
+
+
+def _may_be_else(known: Known) -> bool:
+    """Whether a value was a tensor on one path, and may be anything on another one."""
+    by_use = "passed to" in known.evidence or "is used as a tensor" in known.evidence
+    return known.types == Type.ANYTHING and bool(known.evidence) and not by_use
 
 
 def _is_pure(site: Site, node: ast.expr) -> bool:
