@@ -101,6 +101,9 @@ STAYS = {
     "numbers that the dtype may not hold": (
         "def forward(x: Tensor, n: int):\n    return torch.arange(n).to(x.device, torch.uint16)\n"
     ),
+    "a call of full that is not whole": (
+        "def forward(x: Tensor):\n    return torch.full().to(x.device)\n"
+    ),
     "a flag that is named like a dtype": (
         "def forward(x: Tensor, keep_dtype: bool):\n"
         "    return torch.zeros(3).to(x.device, keep_dtype)\n"

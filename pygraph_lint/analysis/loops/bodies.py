@@ -131,8 +131,7 @@ class Helpers(Mapping[str, LoopBody]):
 def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     queries = values.queries
     function = node if isinstance(node, (*FUNCTIONS, ast.Module)) else queries.scope(node)
-    without = isinstance(node, (ast.Lambda, *COMPREHENSIONS))
-    statements = [] if without else list(node.body)  # type: ignore[attr-defined]
+    statements = [] if isinstance(node, _NO_BODY) else list(node.body)  # type: ignore[attr-defined]
     turn = _turn(queries, node) if why in ("", GIVES) else None
     statements = statements if turn is None else turn
     name = values.parameters.name_of(function) or ""
@@ -158,20 +157,31 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
                 made = (call._replace(needs=needs) for call in edges(values, inner))
                 own = counts and (whole or not is_in_inner_loop(queries, node, inner))
                 (calls if own else inner_calls).extend(made)
-    line = getattr(node, "lineno", 1)
-    if why and costs.copies.moves_batches:
-        events += _unpinned(values)
-    if why in _ONLY_COPYING:
-        events = [event for event in events if event.kind == "loop.copy"]
-    once = {(event.kind, event.span): event for event in events}
+    events = _told_once(values, costs, why, events)
     given = _result(values, run) if not why else None
-    found = LoopBody(name, line, why, list(once.values()), calls, given, node is function)
+    found = LoopBody(name, getattr(node, "lineno", 1), why, events, calls, given, node is function)
     found.inner_calls, found.rare_calls, found.iterates = inner_calls, rare_calls, iterates
     found.moves_batches, found.yields = costs.copies.moves_batches, turn is not None
-    found.passes = bool(why) and (
-        isinstance(node, COMPREHENSIONS) or (isinstance(node, ast.For) and over_batches(node.iter))
-    )
+    found.passes = bool(why) and _goes_over_batches(node)
     return found
+
+
+def _told_once(values: LoopValues, costs: Costs, why: str, events: list[Event]) -> list[Event]:
+    """The costs that are told of a body, each place once."""
+    if why and costs.copies.moves_batches:
+        events = [*events, *_unpinned(values)]
+    if why in _ONLY_COPYING:
+        events = [event for event in events if event.kind == "loop.copy"]
+    return list({(event.kind, event.span): event for event in events}.values())
+
+
+_NO_BODY = (ast.Lambda, *COMPREHENSIONS)
+
+
+def _goes_over_batches(node: ast.AST) -> bool:
+    """Whether each turn of a loop or a comprehension has a batch of its own."""
+    loop = isinstance(node, ast.For) and over_batches(node.iter)
+    return loop or isinstance(node, COMPREHENSIONS)
 
 
 def _of_each_turn(node: ast.AST) -> list[ast.expr]:

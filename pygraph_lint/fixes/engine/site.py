@@ -17,7 +17,7 @@ import libcst as cst
 
 from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, Function
 from pygraph_lint.analysis.queries.file_queries import FileQueries
-from pygraph_lint.analysis.queries.interface import Type
+from pygraph_lint.analysis.queries.interface import Known, Type
 from pygraph_lint.analysis.syntax.nodes import first_line
 from pygraph_lint.findings import Finding, Fix
 from pygraph_lint.fixes.engine.build import Line, binds_loosely, changed, code, conjunction, grouped
@@ -126,8 +126,7 @@ class Site:
     def proven_tensor(self, node: ast.expr) -> bool:
         """Whether an expression is a tensor on every run, by more than a method's name."""
         known = self.ask.known(node)
-        by_use = ("used as a tensor" in known.evidence, "passed to" in known.evidence)
-        return known.must_be(Type.TENSOR) and not any(by_use)
+        return known.must_be(Type.TENSOR) and not by_use(known)
 
     def path_of(self, finding: Finding) -> list[ast.AST]:
         """The nodes around another finding of the file, outermost first."""
@@ -343,6 +342,11 @@ class Rewrite:
     def rewrite(self, site: Site) -> None:
         """Put new nodes in place of ``site.node``, or raise Declined."""
         raise NotImplementedError
+
+
+def by_use(known: Known) -> bool:
+    """Whether a value is taken for a tensor because of how it is used, or who passes it."""
+    return "used as a tensor" in known.evidence or "passed to" in known.evidence
 
 
 def propose(rewrite: Rewrite, site: Site) -> None:

@@ -8,7 +8,7 @@ from pygraph_lint.analysis.control_flow.statement_graph import defaults
 from pygraph_lint.analysis.queries.interface import Known, Type
 from pygraph_lint.analysis.syntax.nodes import is_constant, method_name, receiver
 from pygraph_lint.fixes.engine.names import stores
-from pygraph_lint.fixes.engine.site import Site
+from pygraph_lint.fixes.engine.site import Site, by_use
 from pygraph_lint.fixes.shared.conditions import is_limit, single_elements
 from pygraph_lint.fixes.shared.factories import literal_number
 
@@ -200,8 +200,7 @@ def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:
 
 def only_by_use(known: Known) -> bool:
     """Whether nothing but its uses says what a value is."""
-    by_use = "passed to" in known.evidence or "is used as a tensor" in known.evidence
-    return known.types == Type.ANYTHING or by_use
+    return known.types == Type.ANYTHING or by_use(known)
 
 
 def is_held(site: Site, name: str, at: ast.AST) -> bool:

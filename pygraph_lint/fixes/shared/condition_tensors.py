@@ -13,7 +13,7 @@ from pygraph_lint.analysis.queries.interface import Known, Type
 from pygraph_lint.analysis.syntax.nodes import method_name
 from pygraph_lint.fixes.engine.build import call, expression, operand
 from pygraph_lint.fixes.engine.imports import use_torch
-from pygraph_lint.fixes.engine.site import Declined, Site
+from pygraph_lint.fixes.engine.site import Declined, Site, by_use
 from pygraph_lint.fixes.shared.computable import SINGLE, shape_of
 from pygraph_lint.fixes.shared.conditions import PLAIN
 
@@ -47,26 +47,7 @@ def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
     known = site.ask.known(node)
     tensor, single, value = known.must_be(Type.TENSOR), known.rank == 0, site.expression_node(node)
     if isinstance(node, ast.Compare):
-        if len(node.ops) > 1:
-            raise Declined("the comparison is chained")
-        sides = [node.left, node.comparators[0]]
-        tensor = tensor and (
-            any(map(site.ask.is_tensor, sides))
-            or not any(map(_may_be_else, map(site.ask.known, sides)))
-        )
-        reads = [_read(site, side) for side in sides]
-        if any(reads):
-            pairs = zip(sides, reads, strict=True)
-            cut = any(read is not None and _truncates(site, side, read) for side, read in pairs)
-            raised = ", and nan and inf no longer raise" if cut else ""
-            reason = f"numbers are compared in the tensor's dtype{raised}"
-            site.safe_only_if("compared", False, reason)
-            tensor, value = isinstance(node.ops[0], PLAIN), cst.ensure_type(value, cst.Comparison)
-            left, right = (
-                _number(site, side, read) for read, side in zip(reads, sides, strict=True)
-            )
-            other = value.comparisons[0].with_changes(comparator=right)
-            value = value.with_changes(left=left, comparisons=[other])
+        tensor, value = _compared(site, node, tensor)
     elif known.dtype != "bool" and method_name(node) not in _QUESTIONS:
         value = expression("{value} != 0", value=operand(value))
     site.require("tensor", tensor, "the condition is not certainly a tensor")
@@ -75,10 +56,31 @@ def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
     return value if single else expression("{value}.reshape(())", value=operand(value))
 
 
+def _compared(site: Site, node: ast.Compare, tensor: bool) -> tuple[bool, cst.BaseExpression]:
+    """Whether a comparison is a tensor for certain, and its node, with tensors in place of the
+    numbers that are read from them. ``tensor``: its value is one.
+    """
+    if len(node.ops) > 1:
+        raise Declined("the comparison is chained")
+    sides = [node.left, node.comparators[0]]
+    value = cst.ensure_type(site.expression_node(node), cst.Comparison)
+    reads = [_read(site, side) for side in sides]
+    if not any(reads):
+        else_possible = any(map(_may_be_else, map(site.ask.known, sides)))
+        return tensor and (any(map(site.ask.is_tensor, sides)) or not else_possible), value
+    pairs = list(zip(sides, reads, strict=True))
+    cut = any(read is not None and _truncates(site, side, read) for side, read in pairs)
+    raised = ", and nan and inf no longer raise" if cut else ""
+    reason = f"numbers are compared in the tensor's dtype{raised}"
+    site.safe_only_if("compared", False, reason)
+    left, right = (_number(site, side, read) for side, read in pairs)
+    other = value.comparisons[0].with_changes(comparator=right)
+    return isinstance(node.ops[0], PLAIN), value.with_changes(left=left, comparisons=[other])
+
+
 def _may_be_else(known: Known) -> bool:
     """Whether a value was a tensor on one path, and may be anything on another one."""
-    by_use = "passed to" in known.evidence or "is used as a tensor" in known.evidence
-    return known.types == Type.ANYTHING and bool(known.evidence) and not by_use
+    return known.types == Type.ANYTHING and bool(known.evidence) and not by_use(known)
 
 
 def _is_pure(site: Site, node: ast.expr) -> bool:

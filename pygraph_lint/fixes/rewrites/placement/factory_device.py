@@ -113,10 +113,10 @@ def _is_usual(site: Site, made: ast.Call, name: str) -> bool:
     """Whether every device makes the same of a factory: no matrix of a rare dtype, no number that
     is rounded to the dtype before it is copied, and perhaps not where it is filled.
     """
-    dtype, fill = keyword(made, "dtype"), keyword(made, "fill_value") or made.args[-1:]
+    dtype = keyword(made, "dtype")
     if name == "torch.full":
-        number = fill[0] if isinstance(fill, list) else fill
-        return literal_number(number) is not None and is_exact(site, number, dtype)
+        fill = keyword(made, "fill_value") or next(iter(made.args[1:2]), None)
+        return fill is not None and literal_number(fill) is not None and is_exact(site, fill, dtype)
     usual = dtype is None or site.ask.qualified(dtype) in FLOATING_DTYPES | INTEGER_DTYPES
     return usual or name != "torch.eye"
 
