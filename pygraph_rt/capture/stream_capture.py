@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from pygraph_rt.cuda.driver import Driver
+from pygraph_rt.interrupts import to_the_end
 
 # at::cuda::clearCublasWorkspacesForStream(cudaStream_t), of torch 2.12 and later.
 _CLEAR_FOR_STREAM = "_ZN2at4cuda30clearCublasWorkspacesForStreamEP11CUstream_st"
@@ -41,23 +42,38 @@ def capture_graph(
     the stream, the pool and torch's generator can be used again then.
     """
     graph = torch.cuda.CUDAGraph(keep_graph=True)
-    generator = torch.cuda.default_generators[device]
-    state = generator.graphsafe_get_state()  # checkpointed code exchanges it while it runs
     with torch.cuda.device(device), torch.cuda.stream(stream), _no_collection():
         try:
-            graph.capture_begin(pool=pool.id, capture_error_mode="thread_local")
-            run()
-            graph.capture_end()
+            _capture(graph, run, pool, device)
         except BaseException:
-            generator.graphsafe_set_state(state)
-            _abandon(graph, pool, device)
-            _restore_generator(device)
+            to_the_end(lambda: _restore_generator(device))
             raise
         finally:
             # torch keeps a cuBLAS workspace for each handle and stream. This one is of the pool,
             # which would live as long; and the next capture has a pool of its own.
             clear_workspaces(stream.cuda_stream)
     return graph
+
+
+def _capture(
+    graph: torch.cuda.CUDAGraph, run: Callable[[], object], pool: Any, device: int
+) -> None:
+    """Capture on the current stream. Where that fails, nothing is being captured afterwards."""
+    generator = torch.cuda.default_generators[device]
+    state = generator.graphsafe_get_state()  # checkpointed code exchanges it while it runs
+    pool_id = pool.id
+
+    def abandon() -> None:
+        generator.graphsafe_set_state(state)
+        _abandon(graph, pool_id, device)
+
+    try:
+        graph.capture_begin(pool=pool_id, capture_error_mode="thread_local")
+        run()
+        graph.capture_end()
+    except BaseException:
+        to_the_end(abandon)
+        raise
 
 
 def clear_workspaces(stream: int) -> None:
@@ -92,17 +108,19 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _abandon(graph: torch.cuda.CUDAGraph, pool: Any, device: int) -> None:
-    """End a capture that failed. torch leaves its allocator in capture mode when the end of a
-    capture raises.
+def _abandon(graph: torch.cuda.CUDAGraph, pool_id: tuple[int, int], device: int) -> None:
+    """End a capture that failed; it may be run again after an exception at any moment of it.
+
+    torch leaves its allocator in capture mode when the end of a capture raises. Where it is in no
+    such mode, ending that raises.
     """
+    if torch.cuda.is_current_stream_capturing():
+        with contextlib.suppress(RuntimeError):
+            torch._C._CUDAGraph.capture_end(graph)
     with contextlib.suppress(RuntimeError):
-        graph.capture_end()
-        graph.reset()
-        return
-    with contextlib.suppress(RuntimeError):
-        torch._C._cuda_endAllocateToPool(device, pool.id)
-        torch._C._cuda_releasePool(device, pool.id)
+        torch._C._cuda_endAllocateToPool(device, pool_id)
+        torch._C._cuda_releasePool(device, pool_id)
+    graph.reset()
 
 
 def _restore_generator(device: int) -> None:
@@ -114,7 +132,5 @@ def _restore_generator(device: int) -> None:
     with contextlib.suppress(RuntimeError):
         target = torch.empty((1,), device=torch.device("cuda", device))
         graph = torch.cuda.CUDAGraph()
-        graph.capture_begin(capture_error_mode="thread_local")
-        target.fill_(0)
-        graph.capture_end()
+        _capture(graph, lambda: target.fill_(0), torch.cuda.MemPool(), device)
         graph.reset()

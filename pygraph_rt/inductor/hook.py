@@ -21,6 +21,7 @@ from pygraph_rt.inductor import autograd_cache
 from pygraph_rt.inductor.collectives import cut_at_what_runs_once
 from pygraph_rt.inductor.cuts import Cut, splits
 from pygraph_rt.inductor.graph_info import GraphInfo, from_text, to_text
+from pygraph_rt.inductor.input_asserts import in_partitions
 from pygraph_rt.inductor.partition_info import PartitionInfo, Signature
 from pygraph_rt.inductor.runner_inlining import (
     GraphCall,
@@ -86,7 +87,8 @@ def compile_graphed(
             info = info._replace(placement=_place(graph))
         info = info._replace(cuts=_cuts(graph.graph))
         kwargs[autograd_cache.ARGUMENT] = to_text(info)
-        with autograd_cache.compiling(), cut_at_what_runs_once(graph.graph.nodes):
+        cut = cut_at_what_runs_once(graph.graph.nodes)
+        with autograd_cache.compiling(), cut, in_partitions():
             compiled = compile_fx_inner(graph, example_inputs, **kwargs)
         wrap_partitions(compiled, info, wrap, refuse)
         return compiled

@@ -24,6 +24,7 @@ def torch_version() -> tuple[int, int]:
 NEEDED = (
     "torch.Tag.cudagraph_unsafe",
     "torch.Tensor._use_count",
+    "torch._C._CUDAGraph",
     "torch._C._autograd._top_saved_tensors_default_hooks",
     "torch._C._construct_storage_from_data_pointer",
     "torch._C._cuda_clearCublasWorkspaces",
@@ -42,6 +43,7 @@ NEEDED = (
     "torch._guards.detect_fake_mode",
     "torch._higher_order_ops.effects.with_effects",
     "torch._higher_order_ops.invoke_subgraph.invoke_subgraph",
+    "torch._inductor.codegen.wrapper.SubgraphPythonWrapperCodegen",
     "torch._inductor.compile_fx.compile_fx_inner",
     "torch._inductor.config.unsafe_marked_cacheable_functions",
     "torch._inductor.cpp_builder.get_cpp_compiler",
