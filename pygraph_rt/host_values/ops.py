@@ -134,12 +134,18 @@ def _from_sizes(sizes: Sequence[int], program: str, device: torch.device) -> tor
             # No memory of the CPU's is read, and the caller's graph owns what it writes to.
             ones = [torch.full((1,), v, dtype=made.dtype, device=device) for v in made.tolist()]
             return torch.cat(ones)
-        if capturing or (sizes and not values.came_up_before(key)) or not values.has_room(made):
-            # During a capture torch refuses the copy.
+        new = sizes and not values.came_up_before(key)
+        if capturing or new or not values.has_room(made) or _waits_are_told(device):
+            # During a capture torch refuses the other copy.
             return made.to(device, non_blocking=True, copy=True)
         moved = made.to(device, copy=True)  # waits: any stream may read it from now on
     # Another thread may have been faster, and a graph may hold the address of its tensor.
     return values.kept.setdefault(key, moved)
+
+
+def _waits_are_told(device: torch.device) -> bool:
+    """Whether the program is told of each wait for the GPU, or forbids them."""
+    return device.type == "cuda" and torch.cuda.get_sync_debug_mode() != 0
 
 
 def _fake_from_sizes(sizes: Sequence[int], program: str, device: torch.device) -> torch.Tensor:
