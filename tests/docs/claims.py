@@ -204,6 +204,11 @@ def _adverse() -> Claims:
         f"(`make adverse-gpu`, torch 2.11): {counts['equal']} give the same, bit for bit, and "
         f"{counts['limit']} differ as",
     )
+    newer = load("adverse_2_15.json")["counts"]
+    assert newer["limit"] == counts["limit"]
+    assert set(newer) == {"equal", "limit", "error"}
+    assert newer["error"] == 1
+    yield "reference/limits.md", f"With torch 2.15, {newer['equal']} give the same and the same"
 
 
 def _complaints() -> Claims:

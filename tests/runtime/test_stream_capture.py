@@ -81,3 +81,41 @@ def test_torch_2_11_can_only_clear_all(cleared: list[Any], monkeypatch: pytest.M
     monkeypatch.setattr(ctypes, "CDLL", missing)
     capture()
     assert cleared == ["all"]
+
+
+class Interrupt(BaseException):
+    """What another thread throws."""
+
+
+def test_exceptions_while_a_capture_is_ended_do_not_leave_it_open(
+    cleared: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step of the end is interrupted once, before it or after it."""
+    state = {"capturing": False, "ended": 0}
+    left = [Interrupt] * 6
+
+    def begin(graph: Any, **_: Any) -> None:
+        state["capturing"] = True
+
+    def end(graph: Any) -> None:
+        state["capturing"] = False
+        state["ended"] += 1
+        disturb()
+
+    def disturb() -> None:
+        if left:
+            raise left.pop()
+
+    def capturing() -> bool:
+        disturb()
+        return state["capturing"]
+
+    monkeypatch.setattr(Graph, "capture_begin", begin, raising=False)
+    native = SimpleNamespace(capture_end=end)
+    monkeypatch.setattr(torch._C, "_CUDAGraph", native, raising=False)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", capturing)
+    with pytest.raises(RuntimeError, match="under capture"):
+        capture(fail)
+    assert not state["capturing"]
+    assert state["ended"] == 1
+    assert not left
