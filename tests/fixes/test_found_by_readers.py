@@ -36,6 +36,11 @@ SAME = {
         "        case [draw, _]:\n            pass\n    if draw < 0.5:\n        x = x * 2\n"
         "    return x\n"
     ),
+    "the comparison of a name that match binds anew": (
+        f"{HEAD}def forward(x: Tensor):\n    draw = torch.rand([])\n    match [0, 0]:\n"
+        "        case [draw, _]:\n            pass\n    skip = 0.5 > draw\n    if skip:\n"
+        "        x = x * 2\n    else:\n        x = x + 1\n    return x\n"
+    ),
     "a name that another function makes global": (
         f"{HEAD}def remember(x: Tensor):\n    global _read_cols\n    _read_cols = x.shape[0]\n\n\n"
         "def forward(x: Tensor):\n    remember(x)\n"

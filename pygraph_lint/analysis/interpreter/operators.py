@@ -146,8 +146,10 @@ def _computed(dtype: str, left: Value, right: Value) -> Value:
         merge_device_of([left, right]),
     )
     # What is annotated ``float | Tensor``, and a number, may be a number.
-    number = left.kinds & right.kinds & v.NUMBER and not result.needs
-    return result._replace(kinds=result.kinds | v.NUMBER) if number else result
+    other = left.kinds & right.kinds & v.NUMBER
+    if v.TENSOR not in (left.kinds, right.kinds):  # neither is one on every path
+        other |= (left.kinds | right.kinds) & v.UNKNOWN
+    return result._replace(kinds=result.kinds | other) if other and not result.needs else result
 
 
 def _is_made_at_home(one: Value, other: Value) -> bool:
