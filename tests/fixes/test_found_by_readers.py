@@ -37,9 +37,12 @@ SAME = {
         "    return x\n"
     ),
     "the comparison of a name that match binds anew": (
-        f"{HEAD}def forward(x: Tensor):\n    draw = torch.rand([])\n    match [0, 0]:\n"
-        "        case [draw, _]:\n            pass\n    skip = 0.5 > draw\n    if skip:\n"
-        "        x = x * 2\n    else:\n        x = x + 1\n    return x\n"
+        f"{HEAD}class Layer(nn.Module):\n    def __init__(self, limit=4.0):\n"
+        "        super().__init__()\n        self.limit = limit\n\n"
+        "    def forward(self, x: Tensor):\n        total = x.sum()\n        match [1, 0]:\n"
+        "            case [total, _]:\n                pass\n        over = self.limit < total\n"
+        "        if over:\n            x = x * 2\n        else:\n            x = x + 1\n"
+        "        return x\n\n\nforward = Layer()\n"
     ),
     "a name that another function makes global": (
         f"{HEAD}def remember(x: Tensor):\n    global _read_cols\n    _read_cols = x.shape[0]\n\n\n"
