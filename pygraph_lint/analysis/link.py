@@ -59,6 +59,7 @@ class Project:
     ) -> None:
         """``before`` is of the same program, before it took new facts of some files."""
         self.program = program
+        self.unreadable = False  # some file, which may do anything with what the others have
         self._asked = asked
         options = None if asked.every else OptionValues(program)
         # Whether a predicate can give a value does not depend on who calls what.
@@ -156,7 +157,7 @@ class Project:
                 self.program.patched_in(module),
                 frozenset(name for name in module.classes if self.program.subclasses.get(name)),
                 self._believed(module),
-                traced_whole=self.program.traced_whole,
+                traced_whole=self.unreadable or self.program.traced_whole,
                 left_out=self._left_out(module),
                 called=frozenset(self._compiled.called(module)),
                 wrapping=self._wrapping(module),

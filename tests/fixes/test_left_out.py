@@ -73,7 +73,16 @@ def test_eager_code_stays_what_it_is(name: str, closed: bool) -> None:
 
 NEAR = {
     "warns": (LOOPS, "        x = x / 2\n", "        x = x / 2\n        warnings.warn('half')\n"),
-    "logs": (LOOPS, "        x = x / 2\n", "        x = x / 2\n        logger.info('half')\n"),
+    "warns on the side": (
+        LOOPS,
+        "        x = x / 2\n",
+        "        x = x / (warnings.warn('h') or 2)\n",
+    ),
+    "logs for its caller": (
+        LOOPS,
+        "        x = x / 2\n",
+        "        x = x / 2\n        logger.info('half', stacklevel=2)\n",
+    ),
     "asks": (LOOPS, "x / 2", "x / (2 if torch.compiler.is_compiling() else 4)"),
     "asks by another name": (
         LOOPS,
@@ -98,17 +107,32 @@ NEAR = {
 
 
 def _safe(folder: Path, *texts: str) -> list[str]:
-    """The rewrites that safe fixes make in files of a closed project."""
+    """The rewrites that safe fixes make in files of a closed project, which are written."""
     for number, text in enumerate(texts):
         (folder / f"file_{number}.py").write_text(text)
     runner = Runner(load(), {"regions": "all", "assume_closed": True})
-    made = loop.fix_files(runner, runner.collect([str(folder)]), False).applied
-    return [fix.rewrite for _, fix in made]
+    fixed = loop.fix_files(runner, runner.collect([str(folder)]), False)
+    for path, data in fixed.after.items():
+        path.write_bytes(data)
+    return [fix.rewrite for _, fix in fixed.applied]
 
 
 @pytest.mark.parametrize("text", [READS, LOOPS])
 def test_it_is_safe_where_only_calls_meet_the_function(text: str, tmp_path: Path) -> None:
     assert _safe(tmp_path, marked(text)[0]) == ["breaking_function"]
+
+
+@pytest.mark.parametrize("said", ["print('half', x)", "logger.info('half')"])
+def test_what_a_function_says_is_said_as_before(said: str, tmp_path: Path) -> None:
+    text = marked(LOOPS)[0].replace("        x = x / 2\n", f"        x = x / 2\n        {said}\n")
+    text = text.replace("import torch\n", "import logging\n\nimport torch\n", 1)
+    text = text.replace("\n\n\n", "\n\nlogger = logging.getLogger(__name__)\n\n\n", 1)
+    assert _safe(tmp_path, text) == ["breaking_function"]
+    after = (tmp_path / "file_0.py").read_text()
+    assert "@torch.compiler.disable" in after
+    old, new = map(module_of, (text, after))
+    given = (torch.ones(2), torch.tensor([0.0, 1.0]))
+    assert_same(run(old.forward, given), run(new.forward, given))
 
 
 @pytest.mark.parametrize("name", NEAR)

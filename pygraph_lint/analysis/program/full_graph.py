@@ -22,17 +22,24 @@ _SETTINGS = frozenset(
 )
 _EXPORTING = frozenset(
     (
-        *("export", "draft_export", "dynamo_export", "export_for_training"),
-        *("export_for_inference", "aot_export_module", "aot_export_joint_simple"),
+        *("export", "_export", "draft_export", "dynamo_export", "export_for_training"),
+        *("export_for_inference", "aot_export_module", "aot_export_joint_simple", "aot_compile"),
+        *("capture_pre_autograd_graph", "aoti_compile_and_package"),
     )
 )
 _SCRIPTING = frozenset(("script", "script_if_tracing", "script_method"))
-# Functions that trace what they are given as one graph, eager calls of them included.
-_CONTROL_FLOW = re.compile(
-    r"\.cond\(|\bimport cond\b|\b(?:while_loop|associative_scan|invoke_subgraph)\b"
-    r"|higher_order_ops|\bcontrol_flow\b|nested_compile_region"
+# What traces what it is given as one graph, eager calls of it included; and what exports models.
+_TRACING = frozenset(
+    (
+        *("while_loop", "associative_scan", "invoke_subgraph", "nested_compile_region"),
+        *("higher_order", "_higher_order_ops", "control_flow", "flex_attention", "pipelining"),
+        *("torch_tensorrt", "ai_edge_torch", "litert_torch", "openvino", "executorch"),
+    )
 )
-_PACKAGES = re.compile(r"\btorch\.(?:_?export|onnx|_dynamo|_functorch)|\bfrom torch import")
+_TRACES = re.compile(rf"\bcond\b|{'|'.join(sorted(_TRACING))}")
+_PACKAGES = re.compile(
+    r"\btorch\.(?:_?export|onnx|_dynamo|_functorch|_inductor)|\bfrom torch import"
+)
 
 
 def may_need_full_graph(text: str, file: Module) -> bool:
@@ -41,14 +48,46 @@ def may_need_full_graph(text: str, file: Module) -> bool:
     """
     asks = any(each in text for each in _SETTINGS) or "TORCHDYNAMO_" in text
     scripts = "jit" in text and "script" in text
-    exports = "export" in text and _PACKAGES.search(text) is not None
-    nodes = file.nodes if asks or scripts or exports else []
+    exports = _PACKAGES.search(text) is not None and any(each in text for each in _EXPORTING)
+    traces = _TRACES.search(text) is not None
+    nodes = file.nodes if asks or scripts or exports or traces else []
+    calls = {id(each.func) for each in nodes if isinstance(each, ast.Call)} if traces else set()
     return (
-        _CONTROL_FLOW.search(text) is not None
-        or (asks and any(map(_asks_for_it, nodes)))
+        (asks and any(map(_asks_for_it, nodes)))
         or (scripts and _scripts(nodes, file.names))
-        or (exports and any(_names_export(node) for node in nodes))
+        or (exports and any(not _EXPORTING.isdisjoint(_mentioned(node)) for node in nodes))
+        or (traces and any(_traces(node, file.names, calls) for node in nodes))
     )
+
+
+def _traces(node: ast.AST, names: Names, calls: set[int]) -> bool:
+    """Whether a node names what traces what it is given as one graph. Much is called ``cond``."""
+    mentioned = _mentioned(node)
+    if not _TRACING.isdisjoint(mentioned):
+        return True
+    if "cond" not in mentioned or node.__class__ is ast.Name:
+        return False
+    if isinstance(node, ast.Attribute):
+        return id(node) in calls or (names.resolve(node) or "").startswith("torch")
+    if isinstance(node, ast.ImportFrom):
+        return re.match("torch|functorch", node.module or "") is not None
+    return isinstance(node, ast.Call)
+
+
+def _mentioned(node: ast.AST) -> frozenset[str]:
+    """The names that a node writes, those in the texts that a call is given among them."""
+    found: list[str] = []
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        found = [_name(node)]
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        found = [getattr(node, "module", None) or "", *(each.name for each in node.names)]
+    elif isinstance(node, ast.Call):
+        texts = (each.value for each in node.args if isinstance(each, ast.Constant))
+        found = [each for each in texts if isinstance(each, str) and len(each) < _LONG]
+    return frozenset(part for each in found for part in each.split("."))
+
+
+_LONG = 99
 
 
 def _scripts(nodes: list[ast.AST], names: Names) -> bool:
@@ -60,22 +99,13 @@ def _scripts(nodes: list[ast.AST], names: Names) -> bool:
         for decorator in node.decorator_list
         if _is_scripting(decorator) and _calls_only_torch(node, names)
     }
-    return any(
-        node.__class__ in (ast.Attribute, ast.ImportFrom)
-        and _is_scripting(node)
-        and node not in harmless
-        for node in nodes
-    )
+    return any(_is_scripting(node) and node not in harmless for node in nodes)
 
 
 def _name(node: ast.AST) -> str:
     if isinstance(node, ast.alias):
         return node.name.rpartition(".")[2]
     return getattr(node, "id", None) or getattr(node, "attr", None) or ""
-
-
-def _names_export(node: ast.AST) -> bool:
-    return node.__class__ in (ast.Name, ast.Attribute, ast.alias) and _name(node) in _EXPORTING
 
 
 def _asks_for_it(node: ast.AST) -> bool:
@@ -97,10 +127,11 @@ def _is_scripting(node: ast.AST) -> bool:
     imports it.
     """
     if isinstance(node, ast.ImportFrom):
-        scripting = any(alias.name.startswith("script") for alias in node.names)
+        scripting = any(alias.name.startswith(("script", "*")) for alias in node.names)
         return node.module == "torch.jit" and scripting
-    name = dotted(node) if isinstance(node, ast.Attribute) else None
-    return name is not None and name.rpartition(".")[2] in _SCRIPTING
+    if isinstance(node, ast.Attribute):
+        return dotted(node) is not None and node.attr in _SCRIPTING
+    return isinstance(node, ast.Call) and not _SCRIPTING.isdisjoint(_mentioned(node))
 
 
 def _calls_only_torch(function: ast.AST, names: Names) -> bool:

@@ -20,6 +20,8 @@ def use_torch(site: Site) -> str:
     torch: it does not import it, or only under a condition.
     """
     spelled = site.ask.spelling("torch", site.path[-1])
+    if spelled is not None and spelled.startswith("__"):
+        raise Declined("inside of a class, a name like this is another one")
     if spelled is not None:
         place = site.tree if isinstance(site.tree, ast.Call) else site.path[-1]
         here = any(isinstance(n, ast.Name) and n.id == spelled for n in ast.walk(place))

@@ -34,7 +34,7 @@ def wrap(line: str, width: int, unit: str = "    ", inside: bool = False) -> lis
     if (condition := _condition(line, indent, width, unit)) is not None:
         return condition
     if not pairs:
-        return [line] if inside else _in_parentheses(line, indent, width, unit)
+        return _strings(line, indent) if inside else _in_parentheses(line, indent, width, unit)
     pair = _breaking(line, pairs, width, indent + unit)
     tail = line[pair.close :]
     if pair is pairs[-1] and len(tail.rstrip(",:")) > 1:
@@ -51,6 +51,43 @@ def wrap(line: str, width: int, unit: str = "    ", inside: bool = False) -> lis
         comma = "," if index < len(parts) - 1 or _takes_comma(line, pair) else ""
         lines += wrap(f"{indent}{unit}{part}{comma}", width, unit, inside=True)
     return [*lines, indent + tail]
+
+
+def joined_lines(lines: list[str]) -> list[str] | None:
+    """A statement on one line, without the line breaks inside its brackets; None where it has
+    comments inside or strings of several lines, or its lines hold more than one statement.
+    """
+    last, mark, comment = lines[-1].partition("  #")
+    text = "\n".join([*lines[:-1], last])
+    if len(lines) == 1 or "#" in text or "\\\n" in text or _outer_pairs(lines[0]) is not None:
+        return None
+    found: list[tokenize.TokenInfo] = []
+    try:
+        found += tokenize.generate_tokens(io.StringIO(text.lstrip()).readline)
+    except (tokenize.TokenError, SyntaxError):
+        return None
+    kinds = [tokenize.tok_name[token.type] for token in found]
+    inside = [t.string for t, kind in zip(found, kinds, strict=True) if kind not in _BREAKS]
+    if any("\n" in each for each in inside) or kinds.count("NEWLINE") > 1:
+        return None
+    result = lines[0]
+    for line in map(str.strip, [*lines[1:-1], last]):
+        closes = line.startswith(tuple(_CLOSING.values()))
+        if closes:
+            result = result.removesuffix(",")
+        tight = closes or result.endswith(tuple(_CLOSING))
+        result += f"{'' if tight else ' '}{line}"
+    return [result + mark + comment]
+
+
+def opens_twice(line: str) -> bool:
+    """Whether a line leaves two brackets open, as no formatter does."""
+    code = re.sub(r"'[^']*'|\"[^\"]*\"", "", line)
+    opened = sum(map(code.count, _CLOSING)) - sum(map(code.count, _CLOSING.values()))
+    return opened > 1 and "#" not in line
+
+
+_BREAKS = frozenset(("NEWLINE", "NL"))
 
 
 def _condition(line: str, indent: str, width: int, unit: str) -> list[str] | None:
@@ -86,6 +123,17 @@ def _operands(condition: str) -> list[str]:
         return []
     edges = [0, *(places["or"] or places["and"]), len(condition)]
     return [condition[start:end].strip() for start, end in pairwise(edges)]
+
+
+def _strings(line: str, indent: str) -> list[str]:
+    """An argument of several strings behind each other, each on its line."""
+    tokens = list(tokenize.generate_tokens(io.StringIO(line.strip()).readline))[:-2]
+    strings = tokens[:-1] if tokens and tokens[-1].string == "," else tokens
+    if not all(tokenize.tok_name[token.type] == "STRING" for token in strings):
+        return [line]
+    comma = "," * (len(tokens) - len(strings))
+    found = [indent + token.string for token in strings]
+    return [*found[:-1], found[-1] + comma]
 
 
 def _breaking(line: str, pairs: list[_Pair], width: int, margin: str) -> _Pair:

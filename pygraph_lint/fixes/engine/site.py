@@ -23,7 +23,7 @@ from pygraph_lint.findings import Finding, Fix
 from pygraph_lint.fixes.engine.build import Line, binds_loosely, changed, code, conjunction, grouped
 from pygraph_lint.fixes.engine.changes import Change, edits_of
 from pygraph_lint.fixes.engine.changes import Declined as Declined
-from pygraph_lint.fixes.engine.line_breaks import wrap
+from pygraph_lint.fixes.engine.line_breaks import joined_lines, opens_twice, wrap
 from pygraph_lint.fixes.engine.source import Source
 from pygraph_lint.fixes.engine.trees import File
 
@@ -213,10 +213,12 @@ class Site:
         self.require_text(present.strip(), self.source.segment(old))
         text = self._text(old, [_line(new)], indent).strip()
         around = self.ask.parent(old)
+        start, end = self.source.span(old)
         if outside and around is not None:
-            self.replace(*self.source.with_parentheses(old, around), text)
-        else:
-            self.replace_node(old, text)
+            start, end = self.source.with_parentheses(old, around)
+        if _comments(self.source.text[start:end]) != _comments(text):
+            raise Declined("comments inside the expression would be lost")
+        self.replace(start, end, text)
 
     def put_statements(
         self, old: Sequence[ast.stmt], new: Sequence[Line], whole: bool = True
@@ -233,11 +235,12 @@ class Site:
         start = self.source.line_start(first)
         text = self.source.text[start : start + len(before)]
         self.require_text(before, text)
-        lines = list(new)
+        lines = _with_comment_of(present[-1], new)
         if lines and lines[0].leading_lines is above:
             lines[0] = lines[0].with_changes(leading_lines=())
-        after = self._text(old[0], lines, indent) if lines else ""
-        after = self._wrapped(after, set(before.split(self.source.newline)))
+        texts = [self._text(old[0], [each], indent) for each in lines]
+        known = set(before.split(self.source.newline))
+        after = self.source.newline.join(self._wrapped(each, known) for each in texts)
         end = start + len(before)
         if not lines and self.source.text.startswith(self.source.newline, end):
             end += len(self.source.newline)
@@ -299,19 +302,47 @@ class Site:
         return whole.code.removeprefix(head).removesuffix(module.default_newline)
 
     def _wrapped(self, text: str, kept: set[str]) -> str:
-        """The text with new lines that are too long broken at their brackets."""
+        """The text of a statement with new lines that are too long broken at their brackets."""
+        lines = text.split(self.source.newline)
+        new = [line for line in lines if line not in kept]
+        if any(len(line) > self.source.width or opens_twice(line) for line in new):
+            lines = joined_lines(lines) or lines
         found: list[str] = []
-        for line in text.split(self.source.newline):
+        for line in lines:
             found += [line] if line in kept else self._broken(line)
         return self.source.newline.join(found)
 
     def _broken(self, line: str) -> list[str]:
-        """A line, broken where it is too long; a comment stays behind its end."""
+        """A line, broken where it is too long; a comment stays behind its end, or goes above."""
         code, mark, comment = line.partition("  #")
         parts = wrap(code, self.source.width - 2 * bool(mark), self.source.indent_unit)
-        if mark and len(line) > self.source.width and len(parts) > 1:
-            return [*parts[:-1], parts[-1] + mark + comment]
-        return [line] if mark else parts
+        if not mark or len(line) <= self.source.width:
+            return [line] if mark else parts
+        if len(parts) == 1 and _PRAGMA.match(comment) is None:
+            indent = line[: len(line) - len(line.lstrip())]
+            return [f"{indent}#{comment}", code]
+        return [*parts[:-1], parts[-1] + mark + comment]
+
+
+# Comments that mean something where they stand.
+_PRAGMA = re.compile(
+    r"\s*(noqa|type|pyright|pylint|ruff|fmt|pragma|nosec|pygraph)\b", re.IGNORECASE
+)
+
+
+def _comments(text: str) -> list[str]:
+    """The comments of a text; of a string, what looks like one."""
+    return re.findall("#.*", text)
+
+
+def _with_comment_of(old: Line, new: Sequence[Line]) -> list[Line]:
+    """New statements, the last of which has the comment behind an old one."""
+    lines = list(new)
+    if lines and isinstance(old, cst.SimpleStatementLine) and old.trailing_whitespace.comment:
+        last = lines[-1]
+        if isinstance(last, cst.SimpleStatementLine) and last.trailing_whitespace.comment is None:
+            lines[-1] = last.with_changes(trailing_whitespace=old.trailing_whitespace)
+    return lines
 
 
 class Rewrite:

@@ -12,7 +12,7 @@ from pygraph_lint.fixes.engine.imports import imported_above, use_torch
 from pygraph_lint.fixes.engine.names import own_nodes, stores
 from pygraph_lint.fixes.engine.site import Declined, Site
 from pygraph_lint.fixes.shared.call_chains import calls_of
-from pygraph_lint.fixes.shared.guards import says
+from pygraph_lint.fixes.shared.guards import may_name_caller
 
 
 def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:
@@ -59,7 +59,7 @@ def leave_out(site: Site, functions: Iterable[ast.FunctionDef] = ()) -> None:
 
 def _is_out_of_sight(site: Site, function: ast.FunctionDef) -> bool:
     """Whether nothing but calls meets a function: nobody exports it, hands it on or decorates it,
-    and it asks, says and draws nothing.
+    it asks and draws nothing, and says nothing of who called it.
     """
     view, owner, nodes = site.finding.view, site.ask.parent(function), own_nodes(function)
     if not view.closed or view.traced_whole or function.name in view.handed_on:
@@ -69,8 +69,9 @@ def _is_out_of_sight(site: Site, function: ast.FunctionDef) -> bool:
         return False
     own = (function.name, f"self.{function.name}")
     again = any(isinstance(each, ast.expr) and dotted(each) in own for each in nodes)
-    silent = not any(isinstance(each, ast.stmt) and says(site, each, False) for each in nodes)
-    names = (site.ask.callee(each) or "" for each in nodes if isinstance(each, ast.Call))
+    calls = [each for each in nodes if isinstance(each, ast.Call)]
+    silent = not any(may_name_caller(site, each) for each in calls)
+    names = (site.ask.callee(each) or "" for each in calls)
     of_numpy = ("numpy", "__array__", "ndarray")
     arrays = any(
         getattr(each, "attr", "") in of_numpy for each in (*nodes, *ast.walk(function.args))

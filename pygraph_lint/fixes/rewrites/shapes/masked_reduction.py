@@ -40,7 +40,7 @@ _CHOOSING = (
 )
 _FOR_ALL = (
     "it is computed for all elements: the sum rounds otherwise, and may overflow in half, and inf "
-    "and nan among those left out get into gradients"
+    "and nan among those left out get into gradients; a mean of whole numbers is no error any more"
 )
 
 

@@ -37,6 +37,8 @@ class ElementIndex(Rewrite):
         node = site.tree
         assert isinstance(node, ast.Subscript)
         index, table = node.slice, node.value
+        if _is_taken_to_host(site, node):
+            raise Declined
         known = site.ask.known(index)
         single = known.must_be(Type.TENSOR) and known.rank == 0
         if not isinstance(node.ctx, ast.Load) or not (single or site.note("position")):
@@ -96,6 +98,14 @@ def _is_table(site: Site, node: ast.expr) -> bool:
     owner = site.ask.owner(node) if isinstance(node, ast.Attribute) else None
     values = stored(owner, ast.unparse(node)) if owner is not None else []
     return any(map(site.ask.is_tensor, (node, *values)))
+
+
+def _is_taken_to_host(site: Site, node: ast.expr) -> bool:
+    """Whether the element itself is read at once: the graph ends there in any case."""
+    parent = site.ask.parent(node)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in ("item", "tolist")
+    return isinstance(parent, ast.Call) and dotted(parent.func) in ("int", "float", "bool")
 
 
 def _is_written(site: Site, node: ast.expr) -> bool:
