@@ -141,7 +141,7 @@ def split_lines(text: str) -> list[str]:
 
 def write_atomically(path: Path, data: bytes, expected: bytes) -> None:
     """Replace the source in the file at ``path`` by ``data``: whole or not at all; mode kept, a
-    link's target written.
+    link's target written. A file that holds it already is left alone.
 
     ``expected`` is the source it is believed to hold. Raises SourceError, with the file as it was,
     if it holds something else by now or if writing fails.
@@ -151,7 +151,10 @@ def write_atomically(path: Path, data: bytes, expected: bytes) -> None:
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         held = target.read_bytes()
-        if source_of(path, held) != expected:
+        present = source_of(path, held)
+        if present == data:  # written already, by another name of the file
+            return
+        if present != expected:
             raise SourceError("not written: it was changed while it was being checked; run again")
         data = with_source(path, held, data)
         if not os.access(target, os.W_OK):

@@ -123,6 +123,15 @@ def test_writing_through_a_link_changes_its_target(tmp_path: Path) -> None:
     assert target.read_bytes() == b"new"
 
 
+def test_a_file_and_a_link_to_it_are_both_written(tmp_path: Path) -> None:
+    target, link = tmp_path / "a.py", tmp_path / "link.py"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    write_atomically(target, b"new", b"old")
+    write_atomically(link, b"new", b"old")
+    assert target.read_bytes() == b"new"
+
+
 def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_bytes(b"edited by someone")
