@@ -32,7 +32,7 @@ _SCRIPTING = frozenset(("script", "script_if_tracing", "script_method"))
 _TRACING = frozenset(
     (
         *("while_loop", "associative_scan", "invoke_subgraph", "nested_compile_region"),
-        *("higher_order", "_higher_order_ops", "control_flow", "flex_attention", "pipelining"),
+        *("higher_order", "_higher_order_ops", "control_flow", "pipelining"),
         *("torch_tensorrt", "ai_edge_torch", "litert_torch", "openvino", "executorch"),
     )
 )
@@ -75,19 +75,19 @@ def _traces(node: ast.AST, names: Names, calls: set[int]) -> bool:
 
 
 def _mentioned(node: ast.AST) -> frozenset[str]:
-    """The names that a node writes, those in the texts that a call is given among them."""
+    """The names that a node writes, also in texts that something is looked up by."""
     found: list[str] = []
     if isinstance(node, (ast.Name, ast.Attribute)):
         found = [_name(node)]
     elif isinstance(node, (ast.Import, ast.ImportFrom)):
         found = [getattr(node, "module", None) or "", *(each.name for each in node.names)]
-    elif isinstance(node, ast.Call):
+    elif isinstance(node, ast.Call) and _name(node.func) in _LOOKING_UP:
         texts = (each.value for each in node.args if isinstance(each, ast.Constant))
-        found = [each for each in texts if isinstance(each, str) and len(each) < _LONG]
+        found = [each for each in texts if isinstance(each, str)]
     return frozenset(part for each in found for part in each.split("."))
 
 
-_LONG = 99
+_LOOKING_UP = frozenset(("getattr", "attrgetter", "methodcaller", "import_module", "__import__"))
 
 
 def _scripts(nodes: list[ast.AST], names: Names) -> bool:
