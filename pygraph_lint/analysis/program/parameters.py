@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 
 from pygraph_lint.analysis.control_flow.statement_graph import defaults as defaults_of
 from pygraph_lint.analysis.domain import ops
@@ -38,6 +39,11 @@ _BINDING_NOTHING = frozenset(ast.expr.__subclasses__()) - {
     *(ast.Name, ast.NamedExpr, ast.Tuple, ast.List, ast.Starred),
 }
 _COMPREHENSIONS = frozenset((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
+# What runs on some calls only, or later.
+_SOMETIMES = _COMPREHENSIONS | {
+    *(ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match, ast.IfExp, ast.BoolOp),
+    *(ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+}
 _TELLING = frozenset((ast.Assign, ast.Attribute, ast.Call, ast.Subscript))
 
 
@@ -97,6 +103,17 @@ class Uses:
         for name in self._placed & self._indexed:
             self.shows.setdefault(name, f"`{name}` is indexed and has a device")
 
+    @cached_property
+    def _always(self) -> set[ast.AST]:
+        """The nodes that each call of the function runs, as long as it does not return before."""
+        found: set[ast.AST] = set()
+        stack: list[ast.AST] = children_but(self.function, _SOMETIMES)
+        while stack:
+            node = stack.pop()
+            found.add(node)
+            stack += children_but(node, _SOMETIMES)
+        return found
+
     def _read_subscript(self, node: ast.Subscript, names: set[str], last: dict[str, int]) -> None:
         """A parameter that is indexed, or whose comparison is an index: a mask."""
         if isinstance(node.value, ast.Name):
@@ -137,13 +154,15 @@ class Uses:
 
     def _read_argument(self, name: str, node: ast.Call, place: int) -> None:
         callee = node.func
-        if place == 1:
-            taker = self.module.names.resolve(callee) or ""
-            if taker in ops.OF_TWO_TENSORS:
-                self.shows.setdefault(name, f"`{name}` is passed to {taker}")
-            return
         if isinstance(callee, ast.Name) and callee.id == "isinstance":
-            self.tested.add(name)
+            if place == 0:
+                self.tested.add(name)
+            return
+        taker = self.module.names.resolve(callee) or ""
+        if place == 1 and taker in ops.OF_TWO_TENSORS:
+            self.shows.setdefault(name, f"`{name}` is passed to {taker}")
+        elif place == 0 and node in self._always and ops.takes_tensor_first(taker):
+            self.suggests.setdefault(name, f"`{name}` is passed to {taker}")
 
 
 def holds_of_arrays(evidence: str) -> bool:

@@ -28,16 +28,20 @@ SEEN = [
     ("y = mask.to(x.device)\nreturn y.tolist()", ["sync.tolist"]),
     ("y = torch.where(mask, x, 0)\nreturn mask.tolist()", ["sync.tolist"]),
     ("y = F.relu(mask)\nreturn int(y.max())", ["sync.number"]),
+    ("if mask > 0:\n    x = x + 1\nreturn torch.exp(mask)", ["branch.if"]),
+    ("y = F.relu(mask)\nif mask > 0:\n    x = x + 1", ["branch.if"]),
+    ("with torch.no_grad():\n    y = torch.exp(mask)\nreturn int(mask)", ["sync.number"]),
     ("if mask is not None and mask.eq(0).any():\n    x = x + 1", ["branch.if"]),
     ("if mask is not None and mask.min() == 0:\n    x = x + 1", ["branch.if"]),
 ]
 # Values that only look like tensors.
 NOT_SEEN = [
     "if mask:\n    return x",
-    "if mask > 0:\n    x = x + 1\nreturn torch.exp(mask)",
     "y = torch.exp(mask) if x.ndim > 2 else mask\nif mask > 0:\n    x = x + 1",
     "y = lambda: torch.exp(mask)\nif mask > 0:\n    x = x + 1",
     "y = torch.bitwise_and(mask, x)\nif mask > 0:\n    x = x + 1",
+    "if x.ndim > 2:\n    y = F.relu(mask)\nif mask > 0:\n    x = x + 1",
+    "mask = 3\ny = F.relu(mask)\nif mask > 0:\n    x = x + 1",
     "y = torch.tensor(mask)\nif mask > 0:\n    x = x + 1",
     "y = torch.exp(x, out=mask)\nif mask > 0:\n    x = x + 1",
     "if mask > 0.5:\n    return x",
