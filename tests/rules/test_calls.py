@@ -123,6 +123,11 @@ BREAKS: dict[str, dict[str, str]] = {
     },
     "PG507": {
         "exec": "exec('pass')",
+        "compile": "compile('1', 'a', 'eval')",
+        "property": "property(len)",
+        "bytearray": "bytearray(3)",
+        "memoryview": "memoryview(b'1')",
+        "dir": "dir(layer)",
         "globals": "globals()",
         "numpy.allclose": "numpy.allclose(ARRAY, ARRAY)",
         "numpy.argwhere": "numpy.argwhere(ARRAY)",

@@ -31,7 +31,7 @@ class Need(NamedTuple):
                    is not so
     ``presumed``   a tensor of unknown origin is on the device
     ``module``     a class is a module
-    ``generator``  an attribute of a class is a torch.Generator
+    ``generator``  an attribute of a class, or a parameter, is a torch.Generator
     ``true``, ``false``  a predicate can give that
     ``may``        at some call all ``tests`` of parameters may come out as they have to
     ``set``        all ``tests`` of attributes of a class may come out so in usual use

@@ -36,6 +36,7 @@ _LOG_METHODS = frozenset(
         warning_advice warning_rank0 info_rank0 error_once fatal
     """.split()
 )
+_MAKE_LOGGERS = ("opt", "bind", "patch", "getChild")
 _REGISTER = ("register_buffer", "register_parameter", "add_module", "register_module", "add_state")
 # Methods of modules that give their tensors.
 _HELD: dict[str, Value] = {
@@ -68,6 +69,8 @@ def call_method(state: State, function: ast.Attribute, node: ast.Call) -> Value:
         state.event("effect.module-hook", span_of(node), method)
     site = arguments(state, node)
     if base.flags & v.LOGGER:
+        if method in _MAKE_LOGGERS:
+            return base
         if method in _LOG_METHODS:
             form = {"form": "loguru"} if base.cls == "loguru.logger" else {}
             state.event(
@@ -191,6 +194,8 @@ def _method_of_builtin(
 def _by_method(state: State, base: Value, method: str, holder: ast.expr, site: CallSite) -> Value:
     """The value, after what calling this method on it says."""
     fits = not (site.node.args and method in ops.WITHOUT_ARGUMENTS)
+    if method == "requires_grad_" and is_given(base):
+        return base._replace(needs=(), why="tensors and modules have .requires_grad_()")
     if method in ("item", "tolist") and not site.everything and is_given(base):
         state.function.takes_tensors |= bool(base.kinds & v.UNKNOWN)
         base = base._replace(needs=(), why=f"only a tensor has .{method}()")

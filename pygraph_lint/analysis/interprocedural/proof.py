@@ -19,6 +19,7 @@ from pygraph_lint.analysis.domain.events import (
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interprocedural.arguments_of_all_calls import (
     always_on_host,
+    may_be_generator,
     some_passes_array,
 )
 from pygraph_lint.analysis.interprocedural.call_graph import returning
@@ -184,11 +185,6 @@ def _is_called(proof: Proof, need: Need) -> bool:
     )
 
 
-def _is_generator(proof: Proof, need: Need) -> bool:
-    owner = proof.program.class_named(need.owner)
-    return owner is not None and proof.program.attribute(owner, need.name) == v.GENERATOR_VALUE
-
-
 def _constructor_is_alone(proof: Proof, need: Need) -> bool:
     """Whether torch.compile compiles a constructor by itself, of a class or of one below it."""
     program, breaks = proof.program, proof.graph_breaks
@@ -234,7 +230,8 @@ def _parameter_is_tensor(proof: Proof, need: Need, host: bool) -> bool:
         if proof.of_loops and may_be_other_method(facts, parameter, call):
             continue
         value = given(facts, parameter, call)
-        unsaid = unsaid or value is None or bool(value.kinds & v.UNKNOWN)
+        unknown = value is None or value.kinds & v.UNKNOWN or (value.is_tensor and value.needs)
+        unsaid = unsaid or bool(unknown)
         if value is None or (only and not _is_only_tensor(value)):
             continue
         if _is_tensor(proof, value, path, host):
@@ -248,7 +245,8 @@ def _parameter_is_tensor(proof: Proof, need: Need, host: bool) -> bool:
         return False
     if path == (RESULT,):
         return is_called_for_tensors(facts, parameter)
-    return not path and proof.forwarded.is_tensor(facts, parameter)
+    element = all(step.lstrip("-").isdigit() for step in path)
+    return element and proof.forwarded.is_tensor(facts, parameter)
 
 
 def _others_are_tensors(
@@ -340,7 +338,9 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
         else proof.graph_breaks.in_method(need.owner, need.name)
     ),
     "alone": _constructor_is_alone,
-    "generator": _is_generator,
+    "generator": lambda proof, need: may_be_generator(
+        proof.program, proof.paths.callers, proof.holds, need
+    ),
     "checks": lambda proof, need: (
         proof.program.checks_distributions and not proof.program.has_method(need.name)
     ),

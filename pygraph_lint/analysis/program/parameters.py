@@ -67,6 +67,7 @@ class Uses:
         self._masks: dict[str, ast.expr] = {}
         self._placed: set[str] = set()
         self._indexed: set[str] = set()
+        self._tested_arms: dict[str, set[ast.AST]] = {}
 
     def read(self, names: set[str]) -> None:
         """Collect what is known of ``names``."""
@@ -87,6 +88,9 @@ class Uses:
                     made_of.setdefault(node.targets[0].id, source)
             elif isinstance(node, ast.Call):
                 self._called[node.func] = node
+        for node in self.body.nodes:
+            if isinstance(node, (ast.If, ast.IfExp)):
+                self._note_arm(node)
         for node in nodes:
             if isinstance(node, ast.Attribute):
                 name = self._used_name(node.value, names, made_of)
@@ -113,6 +117,19 @@ class Uses:
             found.add(node)
             stack += children_but(node, _SOMETIMES)
         return found
+
+    def _note_arm(self, node: ast.If | ast.IfExp) -> None:
+        """Note an arm that only runs for one class of a name: it says nothing of the others."""
+        for call in walk(node.test):
+            if isinstance(call, ast.Call) and self._tests_class(call):
+                name = call.args[0].id  # type: ignore[attr-defined]
+                arm = node.body if isinstance(node.body, list) else [node.body]
+                known = self._tested_arms.setdefault(name, set())
+                known.update(inner for each in arm for inner in walk(each))
+
+    def _tests_class(self, call: ast.Call) -> bool:
+        named = isinstance(call.func, ast.Name) and call.func.id == "isinstance"
+        return named and len(call.args) == 2 and isinstance(call.args[0], ast.Name)
 
     def _read_subscript(self, node: ast.Subscript, names: set[str], last: dict[str, int]) -> None:
         """A parameter that is indexed, or whose comparison is an index: a mask."""
@@ -143,7 +160,8 @@ class Uses:
             self._placed.add(name)
         plain = attribute in ops.TENSOR_METHODS and not call  # no method: `net.dim == 2`
         if itself and (attribute not in _KNOWN or other or plain):
-            self.against.add(name)
+            if node not in self._tested_arms.get(name, ()):
+                self.against.add(name)
         elif itself and attribute in _ONLY_TENSORS_HAVE:
             self.shows.setdefault(name, f"`{name}` is used as a tensor: {name}.{attribute}")
         elif attribute == "to" and self.function.name == "__init__":
@@ -226,7 +244,7 @@ def _operand(node: ast.expr, names: set[str]) -> str:
 
 
 def _compared(node: ast.expr | None, names: set[str]) -> str:
-    """The one of ``names`` whose comparison, or whose ``~``, makes a mask."""
+    """The one of ``names`` whose ``~`` or comparison, or that of its elements, makes a mask."""
     if isinstance(node, ast.Compare):
         operands = [node.left, *node.comparators]
         if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in operands):
@@ -237,8 +255,9 @@ def _compared(node: ast.expr | None, names: set[str]) -> str:
         operands = [node.operand]
     else:
         return ""
-    used = [part.id for part in operands if isinstance(part, ast.Name) and part.id in names]
-    return used[0] if len(used) == 1 else ""
+    bases = [part.value if isinstance(part, ast.Subscript) else part for part in operands]
+    used = {part.id for part in bases if isinstance(part, ast.Name) and part.id in names}
+    return used.pop() if len(used) == 1 else ""
 
 
 def _called_mask(node: ast.expr, names: set[str]) -> str:
@@ -445,6 +464,8 @@ def _guessed(
         return Value(described | v.NONE)
     if parameter in uses.against:
         return Value(v.INSTANCE | optional, cls=declared.cls) if _typed(declared) else declared
+    if default is not None and uses.module.is_host_tensor(default):
+        return v.tensor(f"`{parameter}` is a tensor by default", device=v.ON_DEVICE)
     why = uses.shows.get(parameter)
     if why:  # a caller may still pass None
         return Value(v.TENSOR | v.NONE, device=v.ON_DEVICE, why=why)

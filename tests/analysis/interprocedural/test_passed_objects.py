@@ -230,6 +230,18 @@ def test_a_draw_from_a_generator(draw: str, count: int) -> None:
     assert kinds.count("effect.generator") == count
 
 
+@pytest.mark.parametrize(
+    ("given", "count"), [("own", 1), ("self.rng", 1), ("None", 0), ("self.other", 0)]
+)
+@pytest.mark.parametrize("parameter", ["rng", "rng=None", "rng: torch.Generator | None = None"])
+def test_a_draw_from_a_generator_that_is_passed(parameter: str, given: str, count: int) -> None:
+    source = DRAWS.replace("DRAW", f"draw({given})") + "\n"
+    source += f"def draw({parameter}):\n    return torch.rand(3, generator=rng)\n"
+    linked, facts = project(base=GENERATOR, m=source)
+    kinds = [event.kind for event in confirmed(linked, facts["m"])]
+    assert kinds.count("effect.generator") == count
+
+
 @pytest.mark.parametrize(("method", "kinds"), [("get_length", []), ("argmax", ["branch.if"])])
 def test_a_method_that_no_tensor_has(method: str, kinds: list[str]) -> None:
     source = f"def f(x: torch.Tensor, cache: torch.Tensor):\n    if cache.{method}() == 0:\n"
