@@ -127,7 +127,6 @@ BREAKS: dict[str, dict[str, str]] = {
         "property": "property(len)",
         "bytearray": "bytearray(3)",
         "memoryview": "memoryview(b'1')",
-        "dir": "dir(layer)",
         "globals": "globals()",
         "numpy.allclose": "numpy.allclose(ARRAY, ARRAY)",
         "numpy.argwhere": "numpy.argwhere(ARRAY)",

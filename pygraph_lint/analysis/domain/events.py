@@ -38,6 +38,8 @@ class Need(NamedTuple):
     ``named``      what some object of settings keeps by a name
     ``called``     some call in a region runs a function
     ``every``      whatever gets tensors is asked for: nothing shows that it happens in usual use
+    ``operators``  objects of a class have operators that are no tensor's: of that name, if there is
+                   one
     ``ends``       the graph ends in a method, of what its one choice names where there is one
     ``alone``      torch.compile compiles the constructor of a module by itself
     ``keeps``      a cached function ends the graph

@@ -75,7 +75,7 @@ def may_be_generator(
         values = [passed(facts, need.name, call) for call in calls]
     for value in (each for each in values if each is not None):
         symbol = value.needs[0] if value.flags & v.SYMBOL and value.needs else None
-        if value.cls == v.GENERATOR_VALUE.cls:
+        if value.cls == v.GENERATOR_VALUE.cls and not value.kinds & v.NONE:
             return True
         if symbol is not None and holds(symbol._replace(kind="generator")):
             return True

@@ -28,7 +28,11 @@ from pygraph_lint.analysis.interprocedural.forwarded_parameters import (
     ForwardedParameters,
     is_called_for_tensors,
 )
-from pygraph_lint.analysis.interprocedural.graph_breaks import GraphBreaks, cached_function_breaks
+from pygraph_lint.analysis.interprocedural.graph_breaks import (
+    GraphBreaks,
+    cached_function_breaks,
+    has_own_operators,
+)
 from pygraph_lint.analysis.interprocedural.option_values import OptionValues
 from pygraph_lint.analysis.program.argument_values import (
     argument_or_default,
@@ -338,6 +342,7 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
         else proof.graph_breaks.in_method(need.owner, need.name)
     ),
     "alone": _constructor_is_alone,
+    "operators": lambda proof, need: has_own_operators(proof.program, need.owner, need.name),
     "generator": lambda proof, need: may_be_generator(
         proof.program, proof.paths.callers, proof.holds, need
     ),

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.region import Region, RegionKind
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interprocedural.call_graph import targets
@@ -445,12 +446,11 @@ class LoopRegions:
         """What calling an attribute may reach: what its class is made with, or told by its name."""
         owner = self._program.class_named(call.target)
         held = self._program.attribute(owner, call.name) if owner is not None else None
+        if held is not None and held.flags & v.MODULE:  # a layer of torch
+            return ()
         need = held.needs[0] if held is not None and held.needs else None
-        given: Sequence[str] = ()
-        if need is not None:
-            given = targets(
-                self._program, call._replace(how="given", target=need.owner, name=need.name)
-            )
+        of = call if need is None else call._replace(target=need.owner, name=need.name)
+        given = targets(self._program, of._replace(how="given")) if need is not None else ()
         return given or self._receivers.methods(call._replace(target=call.name, name="__call__"))
 
     def _known_calls(self, function: str) -> dict[Span, list[Call]]:

@@ -201,6 +201,7 @@ class Base(torch.nn.Module):
     def __init__(self, rng: torch.Generator | None = None):
         super().__init__()
         self.rng = torch.Generator() if rng is None else rng
+        self.kept: torch.Generator | None = None
 """
 DRAWS = """
 import torch
@@ -220,6 +221,7 @@ class M(Base):
         ("torch.empty_like(x).uniform_(generator=self.rng)", 1),
         ("torch.rand(3, generator=given)", 0),
         ("torch.rand(3, generator=None)", 0),
+        ("torch.rand(3, generator=self.kept)", 0),
         ("torch.rand(3, generator=self.other)", 0),
         ("torch.rand(3)", 0),
     ],
