@@ -128,6 +128,11 @@ BREAKS: dict[str, dict[str, str]] = {
         "bytearray": "bytearray(3)",
         "memoryview": "memoryview(b'1')",
         "globals": "globals()",
+        "torch.nn.utils.rnn.pack_padded_sequence": (
+            "torch.nn.utils.rnn.pack_padded_sequence(x[None], [2], batch_first=True)"
+        ),
+        "torch.nn.utils.rnn.pack_sequence": "torch.nn.utils.rnn.pack_sequence([x])",
+        "numpy.asfortranarray": "numpy.asfortranarray(ARRAY)",
         "numpy.allclose": "numpy.allclose(ARRAY, ARRAY)",
         "numpy.argwhere": "numpy.argwhere(ARRAY)",
         "numpy.array_equal": "numpy.array_equal(ARRAY, ARRAY)",
@@ -320,6 +325,8 @@ NOT_CALLED = {
     "scipy.optimize.minimize",
     "scipy.optimize.minimize_scalar",
     "scipy.optimize.root_scalar",
+    "scipy.fft.*",
+    "scipy.fftpack.*",
     "scipy.integrate.*",
     "scipy.interpolate.*",
     "scipy.linalg.*",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pygraph_lint.analysis.syntax.literal_tests import ParameterTest
+from pygraph_lint.analysis.syntax.literal_tests import ParameterTest, TestKind
 from pygraph_lint.analysis.syntax.spans import Span
 
 
@@ -107,6 +107,12 @@ def any_of(a: Needs, b: Needs) -> Needs:
     if len(choices) == 1:
         return choices[0]
     return (Need("any", "", "", tuple(choices[:_MAX_CHOICES])),)
+
+
+def is_for_default(needs: Needs) -> bool:
+    """Whether code only runs where an option is None, or is not."""
+    tests = (each.test for need in needs for each in need.tests)
+    return any(test.how is TestKind.NONE for test in tests)
 
 
 def annotated_numbers(needs: Needs) -> bool:

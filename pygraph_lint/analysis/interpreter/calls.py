@@ -6,6 +6,7 @@ import ast
 
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
+from pygraph_lint.analysis.domain.events import is_for_default
 from pygraph_lint.analysis.domain.symbols import constant
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interpreter.arguments import arguments
@@ -102,7 +103,7 @@ def _call_named(state: State, name: str, node: ast.Call) -> Value:
         sized = name in _SPARSE and (len(node.args) > 2 or keyword(node, "size") is not None)
         notes = {"waits": "no"} if sized else {}
         state.event("call", span_of(node), name.removeprefix("builtins."), None, **notes)
-    if name.startswith(_FILES):
+    if name.startswith(_FILES) and not is_for_default(state.guards):
         state.function.uses_files = True
     known = folded(name)
     if known is not None:

@@ -34,6 +34,7 @@ from pygraph_lint.analysis.interprocedural.graph_breaks import (
     has_own_operators,
 )
 from pygraph_lint.analysis.interprocedural.option_values import OptionValues
+from pygraph_lint.analysis.program.annotations import is_tensor_of_others
 from pygraph_lint.analysis.program.argument_values import (
     argument_or_default,
     forwarded_parameter,
@@ -311,7 +312,9 @@ def _type_is_tensor(proof: Proof, need: Need, host: bool) -> bool:
     value, path = proof.program.types.get(proof.program.symbol(need.owner) or ""), path_of(need)
     if value is not None:  # a number or a tensor: only callers know
         return not value.kinds & v.NUMBER and _is_tensor(proof, value, path, host)
-    if not path or not path[0].startswith("."):
+    if not path:
+        return not host and is_tensor_of_others(need.owner, proof.program.modules)
+    if not path[0].startswith("."):
         return False
     held = _held(need.owner, path)
     return proof.holds(on_host(held) if host else held)
@@ -455,8 +458,9 @@ def _is_host_tensor(proof: Proof, value: Value) -> bool:
 
 def _element_is_tensor(proof: Proof, value: Value, step: str, rest: Path, host: bool) -> bool:
     if value.keys is not None and value.kinds & v.MAPPING:
-        held = {str(key): each for key, each in v.entries(value).items()}.get(step)
-        return held is not None and _is_tensor(proof, held, rest, host)
+        entries = {str(key): each for key, each in v.entries(value).items()}
+        found = [entries[step]] if step in entries else entries.values() if step == "0" else ()
+        return any(_is_tensor(proof, each, rest, host) for each in found)
     if value.items is not None:
         try:
             return _is_tensor(proof, value.items[int(step)], rest, host)

@@ -307,6 +307,10 @@ def bind_parameters(
         value = _declared(module, facts.name, argument, default)
         if value.kinds & v.UNKNOWN and (not value.is_tensor or _typed(value)):
             unknown.append(argument.arg)
+        if value.kinds & (v.SEQUENCE | v.MAPPING) and value.item == v.UNKNOWN_VALUE:
+            why = f"callers pass tensors in `{argument.arg}`"
+            held = symbol(Need("param", facts.name, f"{argument.arg}|0"), why)
+            value = value._replace(item=held)
         if value.kinds & ~v.NONE == v.TENSOR | v.NUMBER and not value.needs:
             either.append(argument.arg)
         env[argument.arg] = value
