@@ -42,6 +42,9 @@ def _assign_name(state: State, target: ast.Name, value: Value, source: ast.expr 
     flat = value.items is None and value.item is None
     state.env[target.id] = value if flat else v.shallow(value)
     state.origins.pop(target.id, None)
+    state.sized.pop(target.id, None)
+    if value.flags & v.DYNAMIC and source is not None:
+        state.sized[target.id] = source
     if isinstance(source, ast.Call) and value.is_tensor:
         for kind in MADE:
             key = (kind, source.lineno, source.col_offset)

@@ -167,7 +167,8 @@ def _of_held(
         return []
     if value.kinds & v.CALLABLE:
         names = value.cls.split(",")
-        return [target for name in names for target in program.functions_named(name)]
+        held = (program.functions_named(each) or program.constructors(each) for each in names)
+        return [target for found in held for target in found]
     reached = []
     for found in map(program.symbol, value.cls.split(",")):
         if found in program.classes and value.kinds & v.INSTANCE:
@@ -196,7 +197,7 @@ def _given(
 def _passing(program: Program, function: str) -> list[Call]:
     """The calls that pass what may be called, by the names that a function may be called by."""
     owner, _, word = function.rpartition(".")
-    words = [word]
+    words = ["", word]
     if word == "__init__":
         words += [each.rpartition(".")[2] for each in (owner, *program.subclasses.get(owner, ()))]
     return [call for each in words for call in program.passing.get(each, ())]

@@ -69,6 +69,15 @@ def test_a_function_is_passed_to_the_constructor_of_a_subclass() -> None:
     assert found(PICK + HOLDER + passed_up + use) == BRANCH
 
 
+@pytest.mark.parametrize(("given", "kinds"), [("x", BRANCH * 2), ("[x]", BRANCH)])
+def test_a_class_that_a_function_gives_is_made(given: str, kinds: list[str]) -> None:
+    source = HOLDER.replace("        self.f = f\n", "        if f.sum() > 0:\n            f = 0\n")
+    source += "def select(kind):\n    return Solver if kind else None\n"
+    source += "def use(x: torch.Tensor, kind):\n    made = select(kind)\n"
+    use = f"    return made({given}), pick(x)\n"
+    assert found(PICK + source + use) == kinds
+
+
 NOISE = """
 class Noise:
     def __call__(self, t):
