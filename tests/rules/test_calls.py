@@ -128,9 +128,6 @@ BREAKS: dict[str, dict[str, str]] = {
         "bytearray": "bytearray(3)",
         "memoryview": "memoryview(b'1')",
         "globals": "globals()",
-        "torch.nn.utils.rnn.pack_padded_sequence": (
-            "torch.nn.utils.rnn.pack_padded_sequence(x[None], [2], batch_first=True)"
-        ),
         "torch.nn.utils.rnn.pack_sequence": "torch.nn.utils.rnn.pack_sequence([x])",
         "numpy.asfortranarray": "numpy.asfortranarray(ARRAY)",
         "numpy.allclose": "numpy.allclose(ARRAY, ARRAY)",

@@ -15,6 +15,8 @@ from pygraph_lint.analysis.interpreter.transfer.numpy_functions import needs_num
 from pygraph_lint.analysis.program.names import name_of_all
 from pygraph_lint.analysis.syntax.nodes import dotted, source_of, span_of
 
+POSITION = {"position": "yes", "decides": "yes"}  # no graph can hold one that is not known
+
 
 def eval_subscript(state: State, node: ast.Subscript) -> Value:
     """``base[index]``."""
@@ -111,10 +113,10 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
             state.event("host.moved", span_of(node), source_of(node, 40), base)
     elif gathered is not None and (names_place(gathered) or _is_element(state, gathered)):
         text = source_of(node, 40)
-        state.event("shape.from-value", span_of(node), text, gathered, position="yes")
+        state.event("shape.from-value", span_of(node), text, gathered, **POSITION)
     elif gathered is None and number is not None and number.is_doubtful_number:
         text = source_of(node, 40)
-        state.event("shape.from-value", span_of(node), text, number, position="yes")
+        state.event("shape.from-value", span_of(node), text, number, **POSITION)
     note_host_index(state, node, base, gathered or mask)
     rank = _rank_of_rest(state, node.slice, base.ndim)
     return v.tensor(base.why, base.dtype, base.device, rank, flags, base.needs, base.device_of)
