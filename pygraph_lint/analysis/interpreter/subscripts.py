@@ -62,14 +62,11 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
     if base.kinds & (v.SEQUENCE | v.MAPPING):
         if base.kinds == v.SEQUENCE:
             needs_number(state, node.slice, index)
-        if (
-            index.is_tensor
-            and base.kinds == v.SEQUENCE
-            and not index.needs
-            and not index.kinds & v.UNKNOWN
-        ):
+        sure = bool(index.needs) or not index.kinds & v.UNKNOWN
+        if index.is_tensor and base.kinds == v.SEQUENCE and sure:
             # An index that is worked out has to be known; what a graph gets is one of its inputs.
             given = isinstance(node.slice, ast.Name) and index.flags & v.SYMBOL
+            given = given and all(need.kind == "param" for need in index.needs)
             notes = {} if given else {"decides": "yes"}
             state.event("sync.number", span_of(node), "a list indexed by a tensor", index, **notes)
         found = entry(base, index)

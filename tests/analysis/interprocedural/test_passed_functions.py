@@ -107,3 +107,16 @@ def test_a_parameter_with_a_type_of_another_file() -> None:
     head = HEAD + "from my_types import Step\n"
     linked, facts = project(RegionOptions((), True), my_types=kinds, m=head + source)
     assert [event.kind for event in confirmed(linked, facts["m"])] == BRANCH
+
+
+@pytest.mark.parametrize(
+    ("rows", "kinds"),
+    [
+        ("torch.cartesian_prod(a, a)", ["sync.number"]),
+        ("[[1, 2], [3, 4]]", []),
+    ],
+)
+def test_a_list_indexed_by_what_a_function_gives(rows: str, kinds: list[str]) -> None:
+    source = f"def pairs(a):\n    return {rows}\ndef use(x: torch.Tensor, held: list):\n"
+    source += "    for i, j in pairs(x):\n        x = x + held[i]\n    return x\n"
+    assert found(source) == kinds
