@@ -189,15 +189,31 @@ def _given(
     found: list[str] = []
     for call in _passing(program, function):
         value = passed(facts, parameter, call)
-        if value is not None and function in targets(program, call):
+        if value is not None and _reaches(program, call, facts):
             found += _of_held(program, value, asked | {place})
     return list(dict.fromkeys(found))
+
+
+def _reaches(program: Program, call: Call, function: FunctionFacts) -> bool:
+    """Whether a call is one of a function by its name, or by that of its class: whatever else it
+    may reach may depend on what calls pass.
+    """
+    if call.how in ("function", "super"):
+        return function.name in targets(program, call)
+    name = function.name.rpartition(".")[2]
+    named = name in ("forward", "__call__") if call.how == "instance" else name == call.name
+    if not named or call.how not in ("method", "object", "instance"):
+        return False
+    named_classes = map(program.class_named, call.target.split(","))
+    owners = [owner for owner in named_classes if owner is not None]
+    below = (each for owner in owners for each in program.subclasses.get(owner, ()))
+    return any(program.method(each, name) == function.name for each in (*owners, *below))
 
 
 def _passing(program: Program, function: str) -> list[Call]:
     """The calls that pass what may be called, by the names that a function may be called by."""
     owner, _, word = function.rpartition(".")
-    words = ["", word]
+    words = [word, "forward"] if word == "__call__" else [word]
     if word == "__init__":
         words += [each.rpartition(".")[2] for each in (owner, *program.subclasses.get(owner, ()))]
     return [call for each in words for call in program.passing.get(each, ())]

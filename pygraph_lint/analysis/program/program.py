@@ -352,13 +352,12 @@ class Program:
 
     @cached_property
     def passing(self) -> dict[str, list[Call]]:
-        """The calls that pass what may be called, by the last part of its name ("" for results)."""
+        """The calls that pass what may be called, by the last part of what they call."""
         found: dict[str, list[Call]] = defaultdict(list)
         for function in self.functions.values():
             for call in function.calls:
                 if call.how not in ("mention", "given") and any(callables_passed(call)):
-                    word = call.name or call.target.rpartition(".")[2]
-                    found["" if call.how == "result" else word].append(call)
+                    found[call.name or call.target.rpartition(".")[2]].append(call)
         return found
 
     # -- what other files mean

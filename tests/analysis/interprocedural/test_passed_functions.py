@@ -120,3 +120,12 @@ def test_a_list_indexed_by_what_a_function_gives(rows: str, kinds: list[str]) ->
     source = f"def pairs(a):\n    return {rows}\ndef use(x: torch.Tensor, held: list):\n"
     source += "    for i, j in pairs(x):\n        x = x + held[i]\n    return x\n"
     assert found(source) == kinds
+
+
+def test_functions_that_are_passed_round_in_a_circle() -> None:
+    source = "def same(f):\n    return f\nclass Kept:\n    def __init__(self, run):\n"
+    source += "        self.run = run\n    def go(self, run):\n        return self.run(run)\n"
+    use = "def use(x: torch.Tensor):\n    g = same(same)\n    kept = Kept(g)\n"
+    use += "    kept.run(kept.go)\n    return g(g(pick))(x.sum()), Kept(kept.run).go(kept.go)\n"
+    assert found(PICK + source + use) == []
+    assert found(PICK + source + use.replace("g(g(pick))", "pick")) == BRANCH
