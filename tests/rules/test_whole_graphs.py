@@ -51,9 +51,18 @@ break error  for j, k in enumerate(torch.unique(n)): out.append(k)
 break error  for j, k in zip(*torch.where(x > 0)): out.append(k)
 break error  out = [k + 1 for k in x[x > 0]]
 break ok     out = torch.unique(n)
+break error  u = torch.unique(n); out = [k + 1 for k in u]
+break error  u = x[x > 0]; out = [u[k] for k in range(len(u))]
+break ok     u = torch.unique(n); u = u.sum(); out = [u + k for k in range(3)]
+break ok     u = torch.unique(n); out = [u, [k for k in n]]
 break ok     y = y * len(torch.unique(n))
 break error  for k in range(n[0].item()): y = y + 1
 break ok     for k in x[n[0].item()]: y = y + 1
+break error  y = x[n.argmax()]
+break error  y = x[:, n.sum() - 6]
+break error  k = n.argmax(); y = x[k]
+break error  y[n.argmax()] = x[0]
+break error  y[n.argmax()] = 0.0
 break error  y[x.sum() > 0] = 0.0
 break error  y[:, torch.any(x > 0)] = 0.0
 break error  y[x.sum() > 0] = x

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pygraph_lint.analysis.syntax.literal_tests import ParameterTest
+from pygraph_lint.analysis.syntax.literal_tests import ParameterTest, TestKind
 from pygraph_lint.analysis.syntax.spans import Span
 
 
@@ -31,13 +31,15 @@ class Need(NamedTuple):
                    is not so
     ``presumed``   a tensor of unknown origin is on the device
     ``module``     a class is a module
-    ``generator``  an attribute of a class is a torch.Generator
+    ``generator``  an attribute of a class, or a parameter, is a torch.Generator
     ``true``, ``false``  a predicate can give that
     ``may``        at some call all ``tests`` of parameters may come out as they have to
     ``set``        all ``tests`` of attributes of a class may come out so in usual use
     ``named``      what some object of settings keeps by a name
     ``called``     some call in a region runs a function
     ``every``      whatever gets tensors is asked for: nothing shows that it happens in usual use
+    ``operators``  objects of a class have operators that are no tensor's: of that name, if there is
+                   one
     ``ends``       the graph ends in a method, of what its one choice names where there is one
     ``alone``      torch.compile compiles the constructor of a module by itself
     ``keeps``      a cached function ends the graph
@@ -105,6 +107,12 @@ def any_of(a: Needs, b: Needs) -> Needs:
     if len(choices) == 1:
         return choices[0]
     return (Need("any", "", "", tuple(choices[:_MAX_CHOICES])),)
+
+
+def is_for_default(needs: Needs) -> bool:
+    """Whether code only runs where an option is None, or is not."""
+    tests = (each.test for need in needs for each in need.tests)
+    return any(test.how is TestKind.NONE for test in tests)
 
 
 def annotated_numbers(needs: Needs) -> bool:

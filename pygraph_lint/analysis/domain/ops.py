@@ -425,3 +425,21 @@ TENSOR_METHODS = (
 )
 # Methods that arrays have: an argument of compiled code on which one is called is a tensor.
 ARRAY_METHODS = TENSOR_METHODS - SHARED_METHODS
+
+
+# Of functions that are methods, too, those whose first argument may be a number, or a list.
+_OF_NUMBERS_FIRST = OF_NUMBERS | frozenset(
+    """
+        divide multiply subtract pow float_power xlogy polygamma dequantize
+        bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift
+        addbmm addmm addmv addr baddbmm sspaddmm
+    """.split()
+)
+
+
+def takes_tensor_first(name: str) -> bool:
+    """Whether the first argument of a function of torch is always a tensor."""
+    head, _, tail = name.rpartition(".")
+    if head == "torch":
+        return tail in TENSOR_METHODS and tail not in _OF_NUMBERS_FIRST
+    return head == "torch.nn.functional" and not tail.startswith(("has_torch_", "handle_torch_"))

@@ -39,10 +39,12 @@ def is_result(value: Value) -> bool:
 
 
 def is_given(value: Value) -> bool:
-    """Whether a value is a parameter that nothing else explains, or an element of one."""
+    """Whether a value is a parameter that nothing else explains, or an element of one, by place or
+    by key.
+    """
     if not (value.flags & v.SYMBOL and value.needs) or value.needs[0].kind != "param":
         return False
-    return all(step.isdigit() for step in value.needs[0].name.split("|")[1:])
+    return not any(step.startswith((".", "(")) for step in value.needs[0].name.split("|")[1:])
 
 
 def extend(value: Value, step: str) -> Value:
@@ -86,7 +88,7 @@ def as_argument(value: Value) -> Value | None:
         return value._replace(kinds=v.TENSOR | v.NUMBER, ndim=0)
     if value.kinds & v.UNKNOWN:
         return None
-    cls = value.cls if value.kinds & v.INSTANCE else ""
+    cls = value.cls if value.kinds & (v.INSTANCE | v.OTHER) else ""
     return v.plain(value.kinds, cls, value.const)
 
 

@@ -10,6 +10,7 @@ from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interpreter.host_tensors import MADE
 from pygraph_lint.analysis.interpreter.state import State
 from pygraph_lint.analysis.interpreter.subscripts import (
+    POSITION,
     by_mask,
     index_parts,
     is_flag,
@@ -42,6 +43,9 @@ def _assign_name(state: State, target: ast.Name, value: Value, source: ast.expr 
     flat = value.items is None and value.item is None
     state.env[target.id] = value if flat else v.shallow(value)
     state.origins.pop(target.id, None)
+    state.sized.pop(target.id, None)
+    if value.flags & v.DYNAMIC and source is not None:
+        state.sized[target.id] = source
     if isinstance(source, ast.Call) and value.is_tensor:
         for kind in MADE:
             key = (kind, source.lineno, source.col_offset)
@@ -197,14 +201,14 @@ def _note_store_to_tensor(state: State, target: ast.Subscript, base: Value, valu
     elif gathered is not None and fills and base.device != v.ON_HOST:
         about = base._replace(needs=base.needs + gathered.needs * (gathered is not base))
         if gathered.is_tensor and gathered is not base and names_place(gathered):
-            notes = {**notes, "form": "place"}
+            notes = {**notes, "form": "place", "decides": "yes"}
         elif gathered is not base and is_flag(gathered):
             notes = {"form": "flag", "flag": "yes"}
         state.event("sync.index-write", span_of(target), text, about, **notes)
     elif gathered is not None and is_flag(gathered):
         _note_masked(state, target, base, gathered, value, form="flag")
     elif gathered is not None and names_place(gathered):
-        state.event("shape.from-value", span_of(target), text, gathered, position="yes")
+        state.event("shape.from-value", span_of(target), text, gathered, **POSITION)
     elif lists is not None and base.device != v.ON_HOST:
         state.event("host.index-list", span_of(target), text, base._replace(why=""))
     else:

@@ -16,7 +16,7 @@ from pygraph_lint.analysis.interpreter.transfer.distributions import (
     distribution_attribute,
     is_distribution,
 )
-from pygraph_lint.analysis.syntax.nodes import dotted, short, span_of
+from pygraph_lint.analysis.syntax.nodes import dotted, short, source_of, span_of
 
 _DESCRIBED = {"device": v.DEVICE_VALUE, "dtype": v.DTYPE_VALUE, "shape": v.SHAPE_VALUE}
 PARAMETER = v.tensor("a parameter of a module", "float", v.ON_DEVICE, flags=v.BUFFER)
@@ -163,7 +163,13 @@ def attribute_of(state: State, base: Value, node: ast.Attribute) -> Value:
     """``base.attr`` for a value."""
     name = node.attr
     if base.kinds & v.TENSOR:
+        given = isinstance(node.value, ast.Name) and node.value.id in state.unchanged
+        held = given or base.flags & (v.SYMBOL | v.BUFFER)  # a leaf, mostly
+        if name == "grad_fn" and base.must_be_tensor and not held:
+            note_untraced(state, node, base, "grad-fn")
         return _tensor_attribute(base, name)
+    if base.kinds == v.NUMPY and name == "dtype" and not base.needs:
+        note_untraced(state, node, None, "array")
     if base.kinds & v.INSTANCE and base.cls:
         return _attribute_of_object(state, base, node)
     if name in _DESCRIBED:
@@ -181,6 +187,11 @@ def attribute_of(state: State, base: Value, node: ast.Attribute) -> Value:
     if base.kinds & v.CALLABLE and base.cls:
         return Value(v.CALLABLE | v.UNKNOWN, cls=f"{v.classes(base)[0]}.{name}")
     return _by_name(state, node) if base.kinds == v.UNKNOWN else v.UNKNOWN_VALUE
+
+
+def note_untraced(state: State, node: ast.Attribute, base: Value | None, form: str) -> None:
+    """Record an attribute that torch.compile does not read."""
+    state.event("effect.untraced-call", span_of(node), source_of(node, 40), base, form=form)
 
 
 def _attribute_of_object(state: State, base: Value, node: ast.Attribute) -> Value:

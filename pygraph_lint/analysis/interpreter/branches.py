@@ -149,7 +149,7 @@ def _is_rare(state: State, node: ast.If, outcome: bool) -> bool:
         isinstance(body[-1], ast.Raise)
         or asks_for_empty(state, node.test, outcome)
         or _is_without_device(state, node, outcome)
-        or _is_for_watching(node.test, outcome)
+        or _is_for_watching(state, node.test, outcome)
         or _only_tells(state, node, outcome)
     )
 
@@ -190,16 +190,17 @@ def _reads_tensor(state: State, node: ast.expr) -> bool:
     return any(each is not None and state.ev_quiet(each).is_tensor for each in read)
 
 
-def _is_for_watching(test: ast.expr, outcome: bool) -> bool:
+def _is_for_watching(state: State, test: ast.expr, outcome: bool) -> bool:
     """Whether a condition that comes out so asks for messages or figures about the run:
     ``if self.verbose:``.
     """
     test, outcome = without_not(test, outcome)
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) and outcome:
-        return any(_is_for_watching(each, True) for each in test.values)
+        return any(_is_for_watching(state, each, True) for each in test.values)
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Gt, ast.GtE)):
         test = test.left
-    return outcome and _WATCHING.search(last_part(test)) is not None
+    shown = outcome and _WATCHING.search(last_part(test)) is not None
+    return shown and not (isinstance(test, ast.Name) and test.id in state.function.switched_on)
 
 
 _WATCHING = re.compile(r"(^|_)(verbose|debug|profile|profiling|record_\w*stats)(_|$)")

@@ -6,6 +6,7 @@ import ast
 
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
+from pygraph_lint.analysis.domain.events import is_for_default
 from pygraph_lint.analysis.domain.symbols import constant
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interpreter.arguments import arguments
@@ -76,6 +77,9 @@ def eval_call(state: State, node: ast.Call) -> Value:
     return call_value(state, state.ev(function), arguments(state, node))
 
 
+_OF_TYPES = ("builtins.isinstance", "builtins.issubclass")
+
+
 def _is_type(state: State, node: ast.expr) -> bool:
     """Whether an expression names a class, which a subscript gives types: ``list[int]``."""
     name = state.qualified(node) or ""
@@ -99,13 +103,18 @@ def _call_named(state: State, name: str, node: ast.Call) -> Value:
         sized = name in _SPARSE and (len(node.args) > 2 or keyword(node, "size") is not None)
         notes = {"waits": "no"} if sized else {}
         state.event("call", span_of(node), name.removeprefix("builtins."), None, **notes)
-    if name.startswith(_FILES):
+    if name.startswith(_FILES) and not is_for_default(state.guards):
         state.function.uses_files = True
     known = folded(name)
     if known is not None:
         return known
     if name == "builtins.super":
         return Value(v.INSTANCE, cls="super")
+    if name == "typing.cast" and len(node.args) > 1:  # a type, which is not made here
+        return state.ev(node.args[1])
+    if name in _OF_TYPES and len(node.args) == 2:  # no class is handed on
+        site = CallSite(node, [state.ev(node.args[0]), state.ev_quiet(node.args[1])], {})
+        return call_builtin(state, tail, site)
     site = arguments(state, node)
     if head == "builtins":
         return call_builtin(state, tail, site)
@@ -151,8 +160,6 @@ def _call_with_argument(state: State, name: str, site: CallSite) -> Value | None
         if name == "copy.deepcopy" and site.first.must_be_tensor:
             state.event("effect.untraced-call", span_of(site.node), f"{name}()", form="copy")
         return site.first
-    if name == "typing.cast":
-        return site.positional[-1]
     if name == "functools.reduce" and len(site.positional) > 1:
         part = v.iterate(site.positional[1])
         parts = [site.get(2, "initial", part), part]

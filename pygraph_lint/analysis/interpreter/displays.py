@@ -16,7 +16,7 @@ from pygraph_lint.analysis.interpreter.transfer.containers import merged, with_e
 from pygraph_lint.analysis.syntax.nodes import walk
 
 _COUNTED = frozenset(
-    f"builtins.{name}" for name in "enumerate zip range list tuple reversed sorted".split()
+    f"builtins.{name}" for name in "enumerate zip range len list tuple reversed sorted".split()
 )
 
 
@@ -93,7 +93,7 @@ def counted(state: State, iterated: ast.expr) -> Iterator[ast.expr]:
         if isinstance(node, ast.Call) and state.qualified(node.func) in _COUNTED:
             front += node.args
         else:
-            yield node
+            yield state.sized.get(node.id, node) if isinstance(node, ast.Name) else node
 
 
 def eval_joined(state: State, node: ast.JoinedStr) -> Value:

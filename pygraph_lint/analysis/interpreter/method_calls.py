@@ -36,6 +36,7 @@ _LOG_METHODS = frozenset(
         warning_advice warning_rank0 info_rank0 error_once fatal
     """.split()
 )
+_MAKE_LOGGERS = ("opt", "bind", "patch", "getChild")
 _REGISTER = ("register_buffer", "register_parameter", "add_module", "register_module", "add_state")
 # Methods of modules that give their tensors.
 _HELD: dict[str, Value] = {
@@ -68,6 +69,8 @@ def call_method(state: State, function: ast.Attribute, node: ast.Call) -> Value:
         state.event("effect.module-hook", span_of(node), method)
     site = arguments(state, node)
     if base.flags & v.LOGGER:
+        if method in _MAKE_LOGGERS:
+            return base
         if method in _LOG_METHODS:
             form = {"form": "loguru"} if base.cls == "loguru.logger" else {}
             state.event(
@@ -191,6 +194,11 @@ def _method_of_builtin(
 def _by_method(state: State, base: Value, method: str, holder: ast.expr, site: CallSite) -> Value:
     """The value, after what calling this method on it says."""
     fits = not (site.node.args and method in ops.WITHOUT_ARGUMENTS)
+    if is_given(base) and (
+        method == "requires_grad_"  # as modules have
+        or (method in ops.PRODUCTS and site.first.must_be_tensor and not base.cls)
+    ):
+        return base._replace(needs=(), why=f"it has .{method}()")
     if method in ("item", "tolist") and not site.everything and is_given(base):
         state.function.takes_tensors |= bool(base.kinds & v.UNKNOWN)
         base = base._replace(needs=(), why=f"only a tensor has .{method}()")
@@ -262,8 +270,8 @@ def _text_method(state: State, method: str, site: CallSite) -> Value:
 
 def _method_on_other(state: State, base: Value, method: str, site: CallSite) -> Value:
     """A method of a function, a class, or of something nobody knows."""
-    if base == v.GENERATOR_VALUE and method == "manual_seed":
-        return base
+    if base == v.GENERATOR_VALUE:
+        return _method_of_generator(state, base, method, site.node)
     if base.kinds & v.CALLABLE and base.cls:
         if base.cls.partition(".")[0] in LIBRARIES:
             return v.UNKNOWN_VALUE
@@ -286,6 +294,14 @@ def _method_on_other(state: State, base: Value, method: str, site: CallSite) -> 
             need = Need("return", "", f"|.{method}|()")
             return symbol(need, f".{method}() of the project returns a tensor")
     return v.UNKNOWN_VALUE
+
+
+def _method_of_generator(state: State, base: Value, method: str, node: ast.Call) -> Value:
+    """A method of a generator; where it is made, that is reported."""
+    if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Call):
+        place = span_of(node)
+        state.event("effect.generator", place, f"torch.Generator.{method}", waits="no")
+    return base if method == "manual_seed" else v.OTHER_VALUE
 
 
 def _note_named(state: State, method: str, site: CallSite) -> bool:

@@ -19,7 +19,7 @@ from pygraph_lint.analysis.interpreter.conditions import (
     truth,
 )
 from pygraph_lint.analysis.interpreter.host_tensors import OTHER_DEVICES, note_met
-from pygraph_lint.analysis.interpreter.project_calls import operator_call
+from pygraph_lint.analysis.interpreter.project_calls import note_operator, operator_call
 from pygraph_lint.analysis.interpreter.state import State
 from pygraph_lint.analysis.interpreter.transfer.arithmetic import (
     arithmetic_dtype,
@@ -37,7 +37,7 @@ from pygraph_lint.analysis.interpreter.transfer.arithmetic import (
 from pygraph_lint.analysis.interpreter.transfer.numpy_functions import combined
 from pygraph_lint.analysis.syntax.nodes import span_to
 
-_METHODS: dict[type[ast.operator], str] = {
+OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add",
     ast.Sub: "sub",
     ast.Mult: "mul",
@@ -76,7 +76,11 @@ def eval_binary(state: State, node: ast.BinOp) -> Value:
 
 def _of_objects(state: State, node: ast.BinOp, left: Value, right: Value) -> Value | None:
     """What an operator gives that one of the two objects defines; None for others."""
-    name = _METHODS[type(node.op)]
+    name = OPERATORS[type(node.op)]
+    note_operator(state, node, left, right)
+    note_operator(state, node, right, left)
+    if name == "matmul" and right.kinds == v.INSTANCE:
+        note_operator(state, node, left, right, f"__{name}__")
     if left.kinds & (v.INSTANCE | v.UNKNOWN):
         return operator_call(state, node, f"__{name}__", node.left, left, node.right)
     return operator_call(state, node, f"__r{name}__", node.right, right, node.left)
@@ -167,6 +171,8 @@ def eval_unary(state: State, node: ast.UnaryOp) -> Value:
         static = truth(state, node.operand, "branch.not")
         return Value(v.NUMBER, const=None if static is None else not static)
     value = state.ev(node.operand)
+    if isinstance(node.op, ast.Invert):
+        note_operator(state, node, value, value, "__invert__")
     if value.is_tensor and isinstance(node.op, ast.Invert) and not value.dtype:
         value = value._replace(dtype="bool")  # ~ is for masks; of integers it is a rarity
     if value.is_tensor:

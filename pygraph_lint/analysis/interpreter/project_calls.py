@@ -12,7 +12,7 @@ from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interpreter.arguments import has_starred
 from pygraph_lint.analysis.interpreter.state import CallSite, State
 from pygraph_lint.analysis.interpreter.transfer.distributions import is_distribution
-from pygraph_lint.analysis.syntax.nodes import are_classes, short, span_of
+from pygraph_lint.analysis.syntax.nodes import are_classes, short, source_of, span_of
 
 # Objects of their classes have operators that no project defines.
 _NOT_OF_PROJECT = frozenset(("torch", "numpy", "builtins", *sys.stdlib_module_names))
@@ -32,14 +32,46 @@ def call_project(state: State, name: str, site: CallSite) -> Value:
     return returned(state, result_of(state, name, node), f"{short(name)}() returns a tensor")
 
 
+def _classes_of_project(value: Value) -> list[str]:
+    """The classes of an object that may be the project's; none where it may be anything else."""
+    found = v.classes(value) if value.kinds == v.INSTANCE and not value.flags & v.MODULE else []
+    return [] if any(cls.partition(".")[0] in _NOT_OF_PROJECT for cls in found) else found
+
+
+def operator_in_place(
+    state: State, node: ast.AugAssign, name: str, held: ast.expr, base: Value
+) -> Value | None:
+    """What ``a += b`` gives: ``a.__iadd__(b)``, or ``a.__add__(b)`` where there is none."""
+    method = f"__i{name}__"
+    if not all(state.module.has_method(cls, method) for cls in v.classes(base)):
+        method = f"__{name}__"
+    return operator_call(state, node, method, held, base, node.value)
+
+
+def note_operator(state: State, node: ast.AST, one: Value, other: Value, method: str = "") -> None:
+    """Record an operator between an object of the project's classes and a tensor: torch.compile
+    takes the object for an argument of the tensor's operator. With ``method`` it is one between
+    such objects, which torch.compile does not look up in their classes.
+    """
+    classes = _classes_of_project(one)
+    if not classes or not (method or other.needs or other.kinds & ~v.NONE == v.TENSOR):
+        return
+    if method or other.is_tensor:
+        about = Need("operators", ",".join(classes), method)
+        why = f"{short(classes[0])} is a class of the project"
+        value = Value(v.OTHER, needs=(about, *(() if method else other.needs)), why=why)
+        text = source_of(node, 40)
+        state.event("effect.untraced-call", span_of(node), text, value, form="operator")
+
+
 def operator_call(
-    state: State, node: ast.expr, method: str, held: ast.expr, base: Value, other: ast.expr | None
+    state: State, node: ast.AST, method: str, held: ast.expr, base: Value, other: ast.expr | None
 ) -> Value | None:
     """What an operator gives that an object of the project's classes defines: ``a + b`` calls
     ``a.__add__(b)``. None where the object may be anything else.
     """
-    classes = v.classes(base) if base.kinds == v.INSTANCE and not base.flags & v.MODULE else []
-    if not classes or any(cls.partition(".")[0] in _NOT_OF_PROJECT for cls in classes):
+    classes = _classes_of_project(base)
+    if not classes:
         return None
     name = ast.copy_location(ast.Attribute(held, method, ast.Load()), held)
     call = ast.copy_location(ast.Call(name, [] if other is None else [other], []), node)

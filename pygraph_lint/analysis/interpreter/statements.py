@@ -9,7 +9,8 @@ from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interpreter.assignment import assign
 from pygraph_lint.analysis.interpreter.conditions import asked, narrow, only_if, truth
 from pygraph_lint.analysis.interpreter.host_tensors import MADE
-from pygraph_lint.analysis.interpreter.operators import arithmetic
+from pygraph_lint.analysis.interpreter.operators import OPERATORS, arithmetic
+from pygraph_lint.analysis.interpreter.project_calls import note_operator, operator_in_place
 from pygraph_lint.analysis.interpreter.state import State
 from pygraph_lint.analysis.program.annotations import annotated
 from pygraph_lint.analysis.syntax.nodes import source_of, span_of
@@ -48,7 +49,10 @@ def exec_augmented(state: State, node: ast.AugAssign) -> None:
         load = ast.copy_location(ast.Subscript(target.value, target.slice, ast.Load()), target)
     old = state.ev(load)
     added = state.ev(node.value)
-    value = arithmetic(state, type(node.op), old, added, node)
+    note_operator(state, node, old, added)
+    note_operator(state, node, added, old)
+    made = operator_in_place(state, node, OPERATORS[type(node.op)], load, old)
+    value = arithmetic(state, type(node.op), old, added, node) if made is None else made
     if old.is_tensor and not added.is_tensor:
         value = value._replace(dtype=old.dtype)
     if old.kinds == v.TENSOR and old.device == v.ON_HOST:  # in place: it stays there

@@ -15,6 +15,8 @@ from pygraph_lint.analysis.interpreter.transfer.numpy_functions import needs_num
 from pygraph_lint.analysis.program.names import name_of_all
 from pygraph_lint.analysis.syntax.nodes import dotted, source_of, span_of
 
+POSITION = {"position": "yes", "decides": "yes"}  # no graph can hold one that is not known
+
 
 def eval_subscript(state: State, node: ast.Subscript) -> Value:
     """``base[index]``."""
@@ -60,14 +62,11 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
     if base.kinds & (v.SEQUENCE | v.MAPPING):
         if base.kinds == v.SEQUENCE:
             needs_number(state, node.slice, index)
-        if (
-            index.is_tensor
-            and base.kinds == v.SEQUENCE
-            and not index.needs
-            and not index.kinds & v.UNKNOWN
-        ):
+        sure = bool(index.needs) or not index.kinds & v.UNKNOWN
+        if index.is_tensor and base.kinds == v.SEQUENCE and sure:
             # An index that is worked out has to be known; what a graph gets is one of its inputs.
             given = isinstance(node.slice, ast.Name) and index.flags & v.SYMBOL
+            given = given and all(need.kind == "param" for need in index.needs)
             notes = {} if given else {"decides": "yes"}
             state.event("sync.number", span_of(node), "a list indexed by a tensor", index, **notes)
         found = entry(base, index)
@@ -111,10 +110,10 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
             state.event("host.moved", span_of(node), source_of(node, 40), base)
     elif gathered is not None and (names_place(gathered) or _is_element(state, gathered)):
         text = source_of(node, 40)
-        state.event("shape.from-value", span_of(node), text, gathered, position="yes")
+        state.event("shape.from-value", span_of(node), text, gathered, **POSITION)
     elif gathered is None and number is not None and number.is_doubtful_number:
         text = source_of(node, 40)
-        state.event("shape.from-value", span_of(node), text, number, position="yes")
+        state.event("shape.from-value", span_of(node), text, number, **POSITION)
     note_host_index(state, node, base, gathered or mask)
     rank = _rank_of_rest(state, node.slice, base.ndim)
     return v.tensor(base.why, base.dtype, base.device, rank, flags, base.needs, base.device_of)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 
 from pygraph_lint.analysis.domain import values as v
@@ -36,6 +37,9 @@ def call_value(state: State, value: Value, site: CallSite) -> Value:
     if value.kinds & v.CALLABLE and value.cls:
         return _call_one_of(state, value, site)
     if value.kinds & v.INSTANCE and value.cls:
+        function = site.node.func
+        if isinstance(function, ast.Name) and function.id in state.unchanged:
+            state.record_call("given", state.function.name, function.id, site.node, site)
         return pass_on(state, value, site)
     if value.flags & v.SYMBOL and value.needs:
         return _call_symbol(state, value, site)
@@ -48,6 +52,8 @@ def _call_symbol(state: State, value: Value, site: CallSite) -> Value:
     element = need.name.removeprefix("|")
     if need.kind == "attr":
         state.record_call("attribute", need.owner, need.name, site.node, site)
+    elif need.kind == "param" and "|" not in need.name:
+        state.record_call("given", need.owner, need.name, site.node, site)
     elif need.kind == "return" and element.strip("0123456789") == "":
         state.record_call("result", need.owner, f"{element}|", site.node, site)
     return extend(value, "()")

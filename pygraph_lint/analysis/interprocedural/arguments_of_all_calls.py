@@ -1,5 +1,5 @@
 """What all calls of a function agree on for a parameter, a tensor of the host, or what some pass: a
-value that numpy made.
+value that numpy made, or a generator.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pygraph_lint.analysis.domain.events import Need
 from pygraph_lint.analysis.loops.calls import OF_LOADER
 from pygraph_lint.analysis.program.argument_values import forwarded_parameter, passed
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
+from pygraph_lint.analysis.program.program import Program
 
 Functions = Mapping[str, FunctionFacts]
 Callers = Callable[[str], Sequence[Call]]
@@ -58,4 +59,24 @@ def some_passes_array(
             asked = given._replace(kind="array")
             if some_passes_array(functions, callers, asked, seen | {need}):
                 return True
+    return False
+
+
+def may_be_generator(
+    program: Program, callers: Callers, holds: Callable[[Need], bool], need: Need
+) -> bool:
+    """Whether an attribute of a class may hold a generator, or some call passes one for a
+    parameter. ``holds`` says so of what these are.
+    """
+    facts, owner = program.functions.get(need.owner), program.class_named(need.owner)
+    values = [program.attribute(owner, need.name)] if owner is not None else []
+    if facts is not None and need.name in facts.parameters:
+        calls = (*callers(need.owner), *program.constructions.get(need.owner, ()))
+        values = [passed(facts, need.name, call) for call in calls]
+    for value in (each for each in values if each is not None):
+        symbol = value.needs[0] if value.flags & v.SYMBOL and value.needs else None
+        if value.cls == v.GENERATOR_VALUE.cls and not value.kinds & v.NONE:
+            return True
+        if symbol is not None and holds(symbol._replace(kind="generator")):
+            return True
     return False

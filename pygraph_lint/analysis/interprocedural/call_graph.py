@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.program.argument_values import may_fill
+from pygraph_lint.analysis.program.argument_values import may_fill, passed
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
 from pygraph_lint.analysis.program.program import Program
 
@@ -56,6 +56,8 @@ def _targets(program: Program, call: Call) -> Sequence[str]:
         return program.methods_by_name.get(call.name, [])
     if call.how == "result":
         return _of_results(program, call.target, call.name)
+    if call.how == "given":
+        return _given(program, call.target, call.name)
     owner = program.class_named(call.target)
     if owner is None:
         return []
@@ -129,7 +131,7 @@ def _of_results(
 
 def _of_instance(program: Program, owner: str) -> list[str]:
     found = program.called_method(owner)
-    return [found] if found is not None else []
+    return _of_object(program, owner, found.rpartition(".")[2]) if found is not None else []
 
 
 def _of_method(program: Program, owner: str, name: str) -> list[str]:
@@ -155,20 +157,66 @@ def _of_object(program: Program, owner: str, name: str) -> list[str]:
 def _of_held(
     program: Program, value: Value | None, asked: frozenset[str] = frozenset()
 ) -> list[str]:
-    """What calling the value of an attribute reaches."""
-    if value is not None and value.flags & v.SYMBOL and value.needs[0].kind == "return":
+    """What calling the value of an attribute, or of an argument, reaches."""
+    if value is not None and value.flags & v.SYMBOL and value.needs[0].kind in ("return", "param"):
         need = value.needs[0]
+        if need.kind == "param":
+            return _given(program, need.owner, need.name, asked)
         return [] if need.name else _of_results(program, need.owner, "", asked)
     if value is None or not value.cls or value.flags & v.MODULE:
         return []
     if value.kinds & v.CALLABLE:
         names = value.cls.split(",")
-        return [target for name in names for target in program.functions_named(name)]
+        held = (program.functions_named(each) or program.constructors(each) for each in names)
+        return [target for found in held for target in found]
     reached = []
     for found in map(program.symbol, value.cls.split(",")):
         if found in program.classes and value.kinds & v.INSTANCE:
             reached += _of_instance(program, found)
     return reached
+
+
+def _given(
+    program: Program, function: str, parameter: str, asked: frozenset[str] = frozenset()
+) -> list[str]:
+    """What calling a parameter reaches: functions and objects that calls pass for it. ``asked`` is
+    what they are passed on from.
+    """
+    place = f"{function}|{parameter}"
+    facts = program.functions.get(function)
+    if place in asked or facts is None or parameter not in facts.parameters:
+        return []
+    found: list[str] = []
+    for call in _passing(program, function):
+        value = passed(facts, parameter, call)
+        if value is not None and _reaches(program, call, facts):
+            found += _of_held(program, value, asked | {place})
+    return list(dict.fromkeys(found))
+
+
+def _reaches(program: Program, call: Call, function: FunctionFacts) -> bool:
+    """Whether a call is one of a function by its name, or by that of its class: whatever else it
+    may reach may depend on what calls pass.
+    """
+    if call.how in ("function", "super"):
+        return function.name in targets(program, call)
+    name = function.name.rpartition(".")[2]
+    named = name in ("forward", "__call__") if call.how == "instance" else name == call.name
+    if not named or call.how not in ("method", "object", "instance"):
+        return False
+    named_classes = map(program.class_named, call.target.split(","))
+    owners = [owner for owner in named_classes if owner is not None]
+    below = (each for owner in owners for each in program.subclasses.get(owner, ()))
+    return any(program.method(each, name) == function.name for each in (*owners, *below))
+
+
+def _passing(program: Program, function: str) -> list[Call]:
+    """The calls that pass what may be called, by the names that a function may be called by."""
+    owner, _, word = function.rpartition(".")
+    words = [word, "forward"] if word == "__call__" else [word]
+    if word == "__init__":
+        words += [each.rpartition(".")[2] for each in (owner, *program.subclasses.get(owner, ()))]
+    return [call for each in words for call in program.passing.get(each, ())]
 
 
 def _of_function(program: Program, call: Call) -> list[str]:

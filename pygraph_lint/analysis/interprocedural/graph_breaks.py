@@ -26,6 +26,8 @@ _CALLS_IN_CACHED = ("logging.", "warnings.", "builtins.print", "print")
 UNSURE = ("mention", "by name", "hook")  # what such a call reaches is a guess
 
 _UNCERTAIN = (*CONDITIONS, "may")  # whether a line runs, not what a value is
+# Bases whose objects have the operators of their class.
+_PLAIN_BASES = ("object", "builtins.object", "abc.ABC", "typing.Generic", "torch.nn.Module")
 _MADE_OBJECT = "effect.made-object"
 
 # A function, and the class of the object whose method it is.
@@ -125,6 +127,22 @@ class GraphBreaks:
             return None
         lineage = self._program.lineage(cls)
         return self._program.method(cls, call.name) if call.target in lineage else None
+
+
+def has_own_operators(program: Program, classes: str, method: str) -> bool:
+    """Whether objects of some classes have no operators of a tensor, or of Python's own classes;
+    with ``method``: and this one.
+    """
+    owners = [program.class_named(each) for each in classes.split(",")]
+    for owner in owners:
+        if owner is None or program.method(owner, "__torch_function__") is not None:
+            return False
+        if method and program.method(owner, method) is None:
+            return False
+        bases = (base for each in program.lineage(owner) for base in program.classes[each].bases)
+        if not all(base in _PLAIN_BASES or program.class_named(base) for base in bases):
+            return False
+    return True
 
 
 def cached_function_breaks(

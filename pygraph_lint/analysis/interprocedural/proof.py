@@ -19,6 +19,7 @@ from pygraph_lint.analysis.domain.events import (
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interprocedural.arguments_of_all_calls import (
     always_on_host,
+    may_be_generator,
     some_passes_array,
 )
 from pygraph_lint.analysis.interprocedural.call_graph import returning
@@ -27,8 +28,13 @@ from pygraph_lint.analysis.interprocedural.forwarded_parameters import (
     ForwardedParameters,
     is_called_for_tensors,
 )
-from pygraph_lint.analysis.interprocedural.graph_breaks import GraphBreaks, cached_function_breaks
+from pygraph_lint.analysis.interprocedural.graph_breaks import (
+    GraphBreaks,
+    cached_function_breaks,
+    has_own_operators,
+)
 from pygraph_lint.analysis.interprocedural.option_values import OptionValues
+from pygraph_lint.analysis.program.annotations import is_tensor_of_others
 from pygraph_lint.analysis.program.argument_values import (
     argument_or_default,
     forwarded_parameter,
@@ -184,11 +190,6 @@ def _is_called(proof: Proof, need: Need) -> bool:
     )
 
 
-def _is_generator(proof: Proof, need: Need) -> bool:
-    owner = proof.program.class_named(need.owner)
-    return owner is not None and proof.program.attribute(owner, need.name) == v.GENERATOR_VALUE
-
-
 def _constructor_is_alone(proof: Proof, need: Need) -> bool:
     """Whether torch.compile compiles a constructor by itself, of a class or of one below it."""
     program, breaks = proof.program, proof.graph_breaks
@@ -234,7 +235,8 @@ def _parameter_is_tensor(proof: Proof, need: Need, host: bool) -> bool:
         if proof.of_loops and may_be_other_method(facts, parameter, call):
             continue
         value = given(facts, parameter, call)
-        unsaid = unsaid or value is None or bool(value.kinds & v.UNKNOWN)
+        unknown = value is None or value.kinds & v.UNKNOWN or (value.is_tensor and value.needs)
+        unsaid = unsaid or bool(unknown)
         if value is None or (only and not _is_only_tensor(value)):
             continue
         if _is_tensor(proof, value, path, host):
@@ -248,7 +250,8 @@ def _parameter_is_tensor(proof: Proof, need: Need, host: bool) -> bool:
         return False
     if path == (RESULT,):
         return is_called_for_tensors(facts, parameter)
-    return not path and proof.forwarded.is_tensor(facts, parameter)
+    element = all(step.lstrip("-").isdigit() for step in path)
+    return element and proof.forwarded.is_tensor(facts, parameter)
 
 
 def _others_are_tensors(
@@ -309,7 +312,9 @@ def _type_is_tensor(proof: Proof, need: Need, host: bool) -> bool:
     value, path = proof.program.types.get(proof.program.symbol(need.owner) or ""), path_of(need)
     if value is not None:  # a number or a tensor: only callers know
         return not value.kinds & v.NUMBER and _is_tensor(proof, value, path, host)
-    if not path or not path[0].startswith("."):
+    if not path:
+        return not host and is_tensor_of_others(need.owner, proof.program.modules)
+    if not path[0].startswith("."):
         return False
     held = _held(need.owner, path)
     return proof.holds(on_host(held) if host else held)
@@ -340,7 +345,10 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
         else proof.graph_breaks.in_method(need.owner, need.name)
     ),
     "alone": _constructor_is_alone,
-    "generator": _is_generator,
+    "operators": lambda proof, need: has_own_operators(proof.program, need.owner, need.name),
+    "generator": lambda proof, need: may_be_generator(
+        proof.program, proof.paths.callers, proof.holds, need
+    ),
     "checks": lambda proof, need: (
         proof.program.checks_distributions and not proof.program.has_method(need.name)
     ),
@@ -450,8 +458,9 @@ def _is_host_tensor(proof: Proof, value: Value) -> bool:
 
 def _element_is_tensor(proof: Proof, value: Value, step: str, rest: Path, host: bool) -> bool:
     if value.keys is not None and value.kinds & v.MAPPING:
-        held = {str(key): each for key, each in v.entries(value).items()}.get(step)
-        return held is not None and _is_tensor(proof, held, rest, host)
+        entries = {str(key): each for key, each in v.entries(value).items()}
+        found = [entries[step]] if step in entries else entries.values() if step == "0" else ()
+        return any(_is_tensor(proof, each, rest, host) for each in found)
     if value.items is not None:
         try:
             return _is_tensor(proof, value.items[int(step)], rest, host)

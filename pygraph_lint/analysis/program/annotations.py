@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Iterable
 
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
@@ -48,6 +49,7 @@ _PLAIN: dict[str, Value] = {
 # Modules of torch whose classes are process groups, streams, optimizers.
 _NO_TENSORS = ("torch.distributed.", "torch.cuda.", "torch.optim.")
 _ARRAYS = {"Bool": "bool", "Float": "float", "Int": "int", "Integer": "int", "UInt": "int"}
+_WITH_OWN_TENSORS = frozenset("jax mindspore mlx oneflow onnx paddle tensorflow tinygrad".split())
 _BUILTIN_NAMES = frozenset(
     """
         int float bool complex str bytes list tuple set dict object type
@@ -120,6 +122,15 @@ def _may_be_alias(names: Names, name: str) -> bool:
     if holder == names.module or name.partition(".")[0] in sys.stdlib_module_names:
         return False
     return "Tensor" in tail or "typ" in holder.rpartition(".")[2]
+
+
+def is_tensor_of_others(name: str, modules: Iterable[str]) -> bool:
+    """Whether a type called ``Tensor`` comes from a package that has it from torch: one that is not
+    among the project's ``modules``.
+    """
+    root = name.partition(".")[0]
+    own = any(each.partition(".")[0] == root for each in modules)
+    return name.endswith(".Tensor") and not own and root not in _WITH_OWN_TENSORS
 
 
 def _by_name(name: str, why: str) -> Value:

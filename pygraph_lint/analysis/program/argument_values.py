@@ -131,11 +131,28 @@ def may_be_other_method(facts: FunctionFacts, parameter: str, call: Call) -> boo
     return plain and call.how in _GUESSED
 
 
-def classes_passed(value: Value | None) -> tuple[str, ...]:
+def _classes_passed(value: Value | None) -> tuple[str, ...]:
     """The classes of the project that an object which is passed may be of."""
     if value is None or not value.kinds & v.INSTANCE or not value.cls or value.flags & v.MODULE:
         return ()
     return tuple(v.classes(value))
+
+
+def callables_passed(call: Call) -> list[tuple[str, ...]]:
+    """The functions and the classes of objects that a call passes, and the parameters that it
+    passes on.
+    """
+    given = (*call.positional, *(value for _, value in call.named))
+    return [(*_functions_passed(each), *_classes_passed(each)) for each in given]
+
+
+def _functions_passed(value: Value | None) -> tuple[str, ...]:
+    """The functions that a passed value may be; of a parameter, ``function|name``."""
+    if value is not None and value.kinds & v.CALLABLE and value.cls:
+        return tuple(v.classes(value))
+    need = value.needs[0] if value is not None and value.flags & v.SYMBOL and value.needs else None
+    handed_on = need is not None and need.kind == "param" and "|" not in need.name
+    return (f"{need.owner}|{need.name}",) if need is not None and handed_on else ()
 
 
 def literal_defaults(defaults: dict[str, ast.expr]) -> tuple[tuple[str, Value], ...]:

@@ -32,6 +32,7 @@ class Call(NamedTuple):
     ``instance``  an object of the class ``target``
     ``attribute`` what the attribute ``name`` of the class ``target`` holds
     ``result``    what the function ``target`` returns, or its method
+    ``given``     what callers pass to the function ``target`` for its parameter ``name``
     ``mention``   nothing here: somebody may call the function
     ``by name``   a method ``name`` of an object of which nothing is known, or which is the argument
                   that ``target``, as ``Class.attribute``, keeps
@@ -42,7 +43,6 @@ class Call(NamedTuple):
     ``unique``    the only method called ``name``
     ``resolved``  a method, where the facts of the file know of whom
     ``receiver``  a method of a class that the name of the object fits
-    ``given``     what callers pass to the function ``target`` for its parameter ``name``
     """
 
     how: str

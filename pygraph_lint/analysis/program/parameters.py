@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 
 from pygraph_lint.analysis.control_flow.statement_graph import defaults as defaults_of
 from pygraph_lint.analysis.domain import ops
@@ -38,6 +39,11 @@ _BINDING_NOTHING = frozenset(ast.expr.__subclasses__()) - {
     *(ast.Name, ast.NamedExpr, ast.Tuple, ast.List, ast.Starred),
 }
 _COMPREHENSIONS = frozenset((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
+# What runs on some calls only, or later.
+_SOMETIMES = _COMPREHENSIONS | {
+    *(ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match, ast.IfExp, ast.BoolOp),
+    *(ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+}
 _TELLING = frozenset((ast.Assign, ast.Attribute, ast.Call, ast.Subscript))
 
 
@@ -61,6 +67,7 @@ class Uses:
         self._masks: dict[str, ast.expr] = {}
         self._placed: set[str] = set()
         self._indexed: set[str] = set()
+        self._tested_arms: dict[str, set[ast.AST]] = {}
 
     def read(self, names: set[str]) -> None:
         """Collect what is known of ``names``."""
@@ -81,6 +88,9 @@ class Uses:
                     made_of.setdefault(node.targets[0].id, source)
             elif isinstance(node, ast.Call):
                 self._called[node.func] = node
+        for node in self.body.nodes:
+            if isinstance(node, (ast.If, ast.IfExp)):
+                self._note_arm(node)
         for node in nodes:
             if isinstance(node, ast.Attribute):
                 name = self._used_name(node.value, names, made_of)
@@ -96,6 +106,30 @@ class Uses:
                             self._read_argument(name, node, place)
         for name in self._placed & self._indexed:
             self.shows.setdefault(name, f"`{name}` is indexed and has a device")
+
+    @cached_property
+    def _always(self) -> set[ast.AST]:
+        """The nodes that each call of the function runs, as long as it does not return before."""
+        found: set[ast.AST] = set()
+        stack: list[ast.AST] = children_but(self.function, _SOMETIMES)
+        while stack:
+            node = stack.pop()
+            found.add(node)
+            stack += children_but(node, _SOMETIMES)
+        return found
+
+    def _note_arm(self, node: ast.If | ast.IfExp) -> None:
+        """Note an arm that only runs for one class of a name: it says nothing of the others."""
+        for call in walk(node.test):
+            if isinstance(call, ast.Call) and self._tests_class(call):
+                name = call.args[0].id  # type: ignore[attr-defined]
+                arm = node.body if isinstance(node.body, list) else [node.body]
+                known = self._tested_arms.setdefault(name, set())
+                known.update(inner for each in arm for inner in walk(each))
+
+    def _tests_class(self, call: ast.Call) -> bool:
+        named = isinstance(call.func, ast.Name) and call.func.id == "isinstance"
+        return named and len(call.args) == 2 and isinstance(call.args[0], ast.Name)
 
     def _read_subscript(self, node: ast.Subscript, names: set[str], last: dict[str, int]) -> None:
         """A parameter that is indexed, or whose comparison is an index: a mask."""
@@ -126,7 +160,8 @@ class Uses:
             self._placed.add(name)
         plain = attribute in ops.TENSOR_METHODS and not call  # no method: `net.dim == 2`
         if itself and (attribute not in _KNOWN or other or plain):
-            self.against.add(name)
+            if node not in self._tested_arms.get(name, ()):
+                self.against.add(name)
         elif itself and attribute in _ONLY_TENSORS_HAVE:
             self.shows.setdefault(name, f"`{name}` is used as a tensor: {name}.{attribute}")
         elif attribute == "to" and self.function.name == "__init__":
@@ -137,13 +172,15 @@ class Uses:
 
     def _read_argument(self, name: str, node: ast.Call, place: int) -> None:
         callee = node.func
-        if place == 1:
-            taker = self.module.names.resolve(callee) or ""
-            if taker in ops.OF_TWO_TENSORS:
-                self.shows.setdefault(name, f"`{name}` is passed to {taker}")
-            return
         if isinstance(callee, ast.Name) and callee.id == "isinstance":
-            self.tested.add(name)
+            if place == 0:
+                self.tested.add(name)
+            return
+        taker = self.module.names.resolve(callee) or ""
+        if place == 1 and taker in ops.OF_TWO_TENSORS:
+            self.shows.setdefault(name, f"`{name}` is passed to {taker}")
+        elif place == 0 and node in self._always and ops.takes_tensor_first(taker):
+            self.suggests.setdefault(name, f"`{name}` is passed to {taker}")
 
 
 def holds_of_arrays(evidence: str) -> bool:
@@ -207,7 +244,7 @@ def _operand(node: ast.expr, names: set[str]) -> str:
 
 
 def _compared(node: ast.expr | None, names: set[str]) -> str:
-    """The one of ``names`` whose comparison, or whose ``~``, makes a mask."""
+    """The one of ``names`` whose ``~`` or comparison, or that of its elements, makes a mask."""
     if isinstance(node, ast.Compare):
         operands = [node.left, *node.comparators]
         if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in operands):
@@ -218,8 +255,9 @@ def _compared(node: ast.expr | None, names: set[str]) -> str:
         operands = [node.operand]
     else:
         return ""
-    used = [part.id for part in operands if isinstance(part, ast.Name) and part.id in names]
-    return used[0] if len(used) == 1 else ""
+    bases = [part.value if isinstance(part, ast.Subscript) else part for part in operands]
+    used = {part.id for part in bases if isinstance(part, ast.Name) and part.id in names}
+    return used.pop() if len(used) == 1 else ""
 
 
 def _called_mask(node: ast.expr, names: set[str]) -> str:
@@ -269,6 +307,10 @@ def bind_parameters(
         value = _declared(module, facts.name, argument, default)
         if value.kinds & v.UNKNOWN and (not value.is_tensor or _typed(value)):
             unknown.append(argument.arg)
+        if value.kinds & (v.SEQUENCE | v.MAPPING) and value.item == v.UNKNOWN_VALUE:
+            why = f"callers pass tensors in `{argument.arg}`"
+            held = symbol(Need("param", facts.name, f"{argument.arg}|0"), why)
+            value = value._replace(item=held)
         if value.kinds & ~v.NONE == v.TENSOR | v.NUMBER and not value.needs:
             either.append(argument.arg)
         env[argument.arg] = value
@@ -426,6 +468,8 @@ def _guessed(
         return Value(described | v.NONE)
     if parameter in uses.against:
         return Value(v.INSTANCE | optional, cls=declared.cls) if _typed(declared) else declared
+    if default is not None and uses.module.is_host_tensor(default):
+        return v.tensor(f"`{parameter}` is a tensor by default", device=v.ON_DEVICE)
     why = uses.shows.get(parameter)
     if why:  # a caller may still pass None
         return Value(v.TENSOR | v.NONE, device=v.ON_DEVICE, why=why)

@@ -11,7 +11,7 @@ from itertools import chain
 
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain.values import Value
-from pygraph_lint.analysis.program.argument_values import classes_passed
+from pygraph_lint.analysis.program.argument_values import callables_passed
 from pygraph_lint.analysis.program.facts import Call, ClassFacts, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.program.method_names import are_in_few_folders
 from pygraph_lint.analysis.program.patches import VALIDATES
@@ -86,6 +86,7 @@ class Program:
             self.targets.clear()
             self.edges.clear()
             self.__dict__.pop("constructions", None)
+            self.__dict__.pop("passing", None)
             self.replaced = None
         for module in new:
             self.modules[module.module] = module
@@ -349,6 +350,16 @@ class Program:
                         found[constructor].append(call)
         return found
 
+    @cached_property
+    def passing(self) -> dict[str, list[Call]]:
+        """The calls that pass what may be called, by the last part of what they call."""
+        found: dict[str, list[Call]] = defaultdict(list)
+        for function in self.functions.values():
+            for call in function.calls:
+                if call.how not in ("mention", "given") and any(callables_passed(call)):
+                    found[call.name or call.target.rpartition(".")[2]].append(call)
+        return found
+
     # -- what other files mean
 
     @cached_property
@@ -472,16 +483,9 @@ def _names(module: ModuleFacts) -> tuple[object, ...]:
     )
 
 
-def _objects(call: Call) -> list[tuple[str, ...]]:
-    """The classes of the objects that a call passes."""
-    return [
-        classes_passed(each) for each in (*call.positional, *(value for _, value in call.named))
-    ]
-
-
 def _held(module: ModuleFacts) -> tuple[object, ...]:
-    """What the attributes of the classes of a file hold, what its functions take, and the objects
-    that it passes to constructors.
+    """What the attributes of the classes of a file hold, what its functions take, and what may be
+    called that it passes.
     """
     return (
         [each.attributes for each in module.classes.values()],
@@ -490,6 +494,6 @@ def _held(module: ModuleFacts) -> tuple[object, ...]:
             (call.target, *passed)
             for function in module.functions.values()
             for call in function.calls
-            if call.how == "function" and any(passed := _objects(call))
+            if any(passed := callables_passed(call))
         ],
     )

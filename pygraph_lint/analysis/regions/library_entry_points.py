@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
+from pygraph_lint.analysis.domain.events import is_for_default
 from pygraph_lint.analysis.interprocedural.call_graph import edges
 from pygraph_lint.analysis.interprocedural.forwarded_parameters import ForwardedParameters
 from pygraph_lint.analysis.program.facts import FunctionFacts, ModuleFacts
@@ -86,7 +87,7 @@ class LibraryEntryPoints:
         self._uses_files[name, calls] = function.uses_files or any(
             self._works_with_files(target, calls - 1)
             for call, found in called
-            if call.how in ("function", "method", "object")
+            if call.how in ("function", "method", "object") and not is_for_default(call.needs)
             for target in found
         )
         return self._uses_files[name, calls]

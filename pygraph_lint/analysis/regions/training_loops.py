@@ -6,10 +6,11 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.region import Region, RegionKind
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interprocedural.call_graph import targets
-from pygraph_lint.analysis.interprocedural.passed_functions import PassedFunctions
+from pygraph_lint.analysis.interprocedural.passed_functions import parameters_given
 from pygraph_lint.analysis.program.facts import (
     ACTS,
     COLLATES,
@@ -84,7 +85,6 @@ class LoopRegions:
         self._devices = NamedDevices(program)
         self._every = asked.every
         self._of_models: dict[str, tuple[str, ...]] = {}  # what models run, where steps call them
-        self._passed = PassedFunctions(program)
         self._receivers = ReceiversByName(program)
         self._resolved: dict[str, dict[Span, list[Call]]] = {}
         modules = [each for each in program.modules.values() if not each.is_test]
@@ -202,7 +202,11 @@ class LoopRegions:
     def _starts_in(self, modules: Iterable[ModuleFacts]) -> list[LoopBody]:
         words = {"step"}  # of an environment
         words.update(word for name in self._steps for word in _words(name))
-        words |= {mark + name for name in self._passed.names(self._steps) for mark in ("", "_")}
+        words |= {
+            mark + name
+            for name in parameters_given(self._program, self._steps)
+            for mark in ("", "_")
+        }
         unnamed = not words.isdisjoint(_UNNAMED)
         found: list[LoopBody] = []
         for module in modules:
@@ -423,7 +427,7 @@ class LoopRegions:
         the file know of the object comes before its method's name.
         """
         if call.how == "given":
-            return self._passed.functions(call.target, call.name) or self._of_attribute(call)
+            return targets(self._program, call) or self._of_attribute(call)
         found = () if call.how in ("resolved", "receiver") else targets(self._program, call)
         guessed = call.how in ("by name", "unique")
         if found and not guessed:
@@ -442,8 +446,11 @@ class LoopRegions:
         """What calling an attribute may reach: what its class is made with, or told by its name."""
         owner = self._program.class_named(call.target)
         held = self._program.attribute(owner, call.name) if owner is not None else None
+        if held is not None and held.flags & v.MODULE:  # a layer of torch
+            return ()
         need = held.needs[0] if held is not None and held.needs else None
-        given = self._passed.functions(need.owner, need.name) if need is not None else ()
+        of = call if need is None else call._replace(target=need.owner, name=need.name)
+        given = targets(self._program, of._replace(how="given")) if need is not None else ()
         return given or self._receivers.methods(call._replace(target=call.name, name="__call__"))
 
     def _known_calls(self, function: str) -> dict[Span, list[Call]]:

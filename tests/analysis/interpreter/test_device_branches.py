@@ -401,12 +401,22 @@ def test_what_runs_without_a_device_is_not_reported(moved: str, reported: bool) 
         ("verbose > 1", False),
         ("self.record_all_stats", False),
         ("not self.verbose", True),
+        ("verbosely", True),
         ("self.training or self.verbose", True),
         ("self.profiles", True),
     ],
 )
 def test_messages_and_figures_about_the_run_are_not_asked_for(test: str, reported: bool) -> None:
     found = forward(f"debug = verbose = self.level\nif {test}: return x.sum().item()\nreturn x")
+    assert ("sync.item" in found) is reported
+
+
+@pytest.mark.parametrize(
+    ("default", "reported"), [("=True", True), ("=False", False), ("=None", False), ("", False)]
+)
+def test_messages_that_are_on_by_default(default: str, reported: bool) -> None:
+    body = "if verbose: return x.sum().item()\nreturn x"
+    found = forward(body, f"x: torch.Tensor, verbose{default}")
     assert ("sync.item" in found) is reported
 
 

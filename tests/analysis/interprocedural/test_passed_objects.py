@@ -201,6 +201,7 @@ class Base(torch.nn.Module):
     def __init__(self, rng: torch.Generator | None = None):
         super().__init__()
         self.rng = torch.Generator() if rng is None else rng
+        self.kept: torch.Generator | None = None
 """
 DRAWS = """
 import torch
@@ -220,12 +221,25 @@ class M(Base):
         ("torch.empty_like(x).uniform_(generator=self.rng)", 1),
         ("torch.rand(3, generator=given)", 0),
         ("torch.rand(3, generator=None)", 0),
+        ("torch.rand(3, generator=self.kept)", 0),
         ("torch.rand(3, generator=self.other)", 0),
         ("torch.rand(3)", 0),
     ],
 )
 def test_a_draw_from_a_generator(draw: str, count: int) -> None:
     linked, facts = project(base=GENERATOR, m=DRAWS.replace("DRAW", draw))
+    kinds = [event.kind for event in confirmed(linked, facts["m"])]
+    assert kinds.count("effect.generator") == count
+
+
+@pytest.mark.parametrize(
+    ("given", "count"), [("own", 1), ("self.rng", 1), ("None", 0), ("self.other", 0)]
+)
+@pytest.mark.parametrize("parameter", ["rng", "rng=None", "rng: torch.Generator | None = None"])
+def test_a_draw_from_a_generator_that_is_passed(parameter: str, given: str, count: int) -> None:
+    source = DRAWS.replace("DRAW", f"draw({given})") + "\n"
+    source += f"def draw({parameter}):\n    return torch.rand(3, generator=rng)\n"
+    linked, facts = project(base=GENERATOR, m=source)
     kinds = [event.kind for event in confirmed(linked, facts["m"])]
     assert kinds.count("effect.generator") == count
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pygraph_lint.analysis.regions.compiled import DEFAULT_REGIONS, RegionOptions
 from tests.analysis.programs import confirmed, project
 
 MODULE = """
@@ -32,9 +33,9 @@ NAMED = """
 """
 
 
-def branches(model: str) -> int:
+def branches(model: str, asked: RegionOptions = DEFAULT_REGIONS) -> int:
     """How often the model branches on a tensor."""
-    linked, facts = project(pkg__model=model)
+    linked, facts = project(asked, pkg__model=model)
     events = confirmed(linked, facts["pkg.model"])
     return sum(event.kind.startswith("branch") for event in events)
 
@@ -73,3 +74,18 @@ def test_a_function_that_compiled_code_calls_is_told_by_its_callers() -> None:
     """
     assert branches(helper.format("a.abs()")) == 1
     assert branches(helper.format("sizes")) == 0
+
+
+def test_an_argument_that_may_be_a_tensor_does_not_speak_against_one() -> None:
+    source = """
+    import torch
+    def positive(x):
+        if x.sum() > 0:
+            return 1
+        return 0
+    def step(a: torch.Tensor, kind):
+        return a * positive({})
+    """
+    asked = RegionOptions((), every=True)
+    assert branches(source.format("kind == 2"), asked) == 1
+    assert branches(source.format("len(a) == 2"), asked) == 0

@@ -224,3 +224,55 @@ class Limits:
         self.most = x.max().item()
 """
     assert seen(source + more) == expected
+
+
+AGENT = """
+class Agent:
+    def __init__(self, space):
+        self.size = torch.prod(torch.ones(space.shape)).item()
+def train(cfg, make):
+    return USE
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "kinds"),
+    [
+        ("cast(Agent, make(cfg))", []),
+        ("isinstance(make(cfg), Agent)", []),
+        ("make(Agent, cfg)", ["sync.item"]),
+    ],
+)
+def test_a_class_that_is_only_named_as_a_type(use: str, kinds: list[str]) -> None:
+    found = seen("from typing import cast\n" + AGENT.replace("USE", use))
+    assert [kind for kind in found if kind.startswith("sync")] == kinds
+
+
+SCALER = """
+class SizeLoss(nn.Module):
+    def __init__(self, device):
+        super().__init__()
+        self.device = device
+    def forward(self, a, b):
+        if a.sum() > 0:
+            return a
+        return b
+class Scaler:
+    def __init__(self, model, LOSS):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        self.loss_fn = GIVEN
+    def fit(self, batches):
+        for x, y in batches:
+            loss = self.loss_fn(self.model(x.cuda()), y.cuda())
+            loss.backward()
+            self.optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("given", "reached"), [("nn.BCELoss()", False), ("loss", True)])
+def test_a_layer_of_torch_is_no_loss_of_the_project(given: str, reached: bool) -> None:
+    source = "import torch\nfrom torch import nn\n" + SCALER.replace("GIVEN", given)
+    linked, facts = project(m=source.replace("LOSS", "loss"))
+    steps = [region.call_path for region, _ in linked.loop_events(facts["m"])]
+    assert any("SizeLoss" in step for path in steps for step in path) is reached

@@ -31,6 +31,9 @@ def call_builtin(state: State, name: str, site: CallSite) -> Value:
 def call_math(state: State, name: str, site: CallSite) -> Value:
     """math.sqrt(t), cmath.sqrt(t) and the like convert their argument to a Python number."""
     read = 0
+    if name == "math.prod" and site.node.args and isinstance(site.node.args[0], ast.GeneratorExp):
+        span = span_of(site.node)
+        state.event("effect.untraced-call", span, f"{name}(...)", form="iterated")
     need_numbers(state, site)
     for value in site.positional:
         read |= value.flags & v.READ

@@ -13,7 +13,7 @@ from pygraph_lint.analysis.interpreter.conditions import guard_other_than_tensor
 from pygraph_lint.analysis.interpreter.state import CallSite, State
 from pygraph_lint.analysis.interpreter.transfer.arithmetic import merge_device
 from pygraph_lint.analysis.interpreter.transfer.numpy_functions import need_numbers
-from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, span_of
+from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, keyword, span_of
 
 _SIZE_NAMES = ("end", "start", "step", "steps", "size", "n")
 _ENDS = ("start", "end")
@@ -25,20 +25,20 @@ _TYPED = {"BoolTensor": "bool", "LongTensor": "int", "IntTensor": "int"}
 
 def placement(state: State, site: CallSite) -> tuple[int, bool]:
     """Where a factory puts its tensor, and whether the call says so."""
-    for keyword in site.node.keywords:
-        if keyword.arg is None:
+    for item in site.node.keywords:
+        if item.arg is None:
             return v.ANYWHERE, True
-        if keyword.arg == "device":
-            if isinstance(keyword.value, ast.Constant):
-                if keyword.value.value is None:
+        if item.arg == "device":
+            if isinstance(item.value, ast.Constant):
+                if item.value.value is None:
                     return v.ON_HOST, False
-                if str(keyword.value.value) in ("cpu", "meta"):
+                if str(item.value.value) in ("cpu", "meta"):
                     return v.ON_HOST, True
                 return v.ON_DEVICE, True
-            named = (dotted(keyword.value) or "").rpartition(".")[2] == "CPU"
+            named = (dotted(item.value) or "").rpartition(".")[2] == "CPU"
             host = named or site.named["device"].flags & v.DEVICE_CPU
             return (v.ON_HOST if host else v.ON_DEVICE), True
-        if keyword.arg == "out":
+        if item.arg == "out":
             return v.ANYWHERE, True
     if state.device_context:
         return v.ON_DEVICE, True
@@ -104,28 +104,35 @@ def _made_dtype(tail: str, site: CallSite) -> str:
 
 
 def note_generator(state: State, spelled: str, site: CallSite) -> None:
-    """Record a draw from a generator: one of the function's own, or one that an object holds. A
-    graph that is captured by hand can know it (see `capture.generator`).
+    """Record a draw from a generator: one of the function's own, one that an object holds, or one
+    that a caller passes. A graph that is captured by hand can know it (see `capture.generator`).
     """
     given = site.named.get("generator")
     if given is None:
         return
-    held = given.flags & v.SYMBOL and given.needs and given.needs[0].kind == "attr"
-    if held and "|" not in given.needs[0].name:
-        need = given.needs[0]._replace(kind="generator")
-        about: Value | None = Value(v.OTHER, needs=(need,), why=f"`{need.name}` is a generator")
-    elif given == v.GENERATOR_VALUE:
-        about = None
-    else:
-        return
+    about: Value | None = None
+    if given != v.GENERATOR_VALUE:
+        need = _holder(state, given, keyword(site.node, "generator"))
+        if need is None:
+            return
+        about = Value(v.OTHER, needs=(need,), why=f"`{need.name}` is a generator")
     spelled = f"{spelled}(generator=...)"
     state.event("effect.generator", span_of(site.node), spelled, about, waits="no")
 
 
+def _holder(state: State, given: Value, node: ast.expr | None) -> Need | None:
+    """The attribute or the parameter that has to be a generator; None for anything else."""
+    if isinstance(node, ast.Name) and node.id in state.unchanged:
+        return Need("generator", state.function.name, node.id)
+    need = given.needs[0] if given.flags & v.SYMBOL and given.needs else None
+    held = need is not None and need.kind in ("attr", "param") and "|" not in need.name
+    return need._replace(kind="generator") if need is not None and held else None
+
+
 def note_wanted_grad(state: State, site: CallSite) -> None:
     """Record a factory with requires_grad=True: a leaf in the middle of the region."""
-    for keyword in site.node.keywords:
-        if _wants_grad(state, keyword):
+    for item in site.node.keywords:
+        if _wants_grad(state, item):
             place = span_of(site.node)
             state.event("effect.requires-grad", place, "requires_grad=True", form="made")
 

@@ -147,12 +147,15 @@ def combined(left: Value, right: Value) -> Value:
 
 
 def _note_array_of_numbers(state: State, name: str, site: CallSite) -> None:
-    """Record an array made of a list with a number that numpy made: a tensor, while tracing."""
+    """Record an array made of a list with something that numpy made: a tensor, while tracing. A
+    list of nothing else is stacked.
+    """
     if name not in _MADE_OF_LISTS or not site.node.args:
         return
-    rows = (site.first, *(site.first.items or ()))
-    parts = [part for row in rows for part in row.items or () if part.kinds == v.NUMPY]
-    if any(map(is_settled, parts)):
+    rows = site.first.items or ()
+    parts = (part for row in rows for part in (row, *(row.items or ())))
+    stacked = all(row.kinds == v.NUMPY for row in rows)
+    if not stacked and any(part.kinds == v.NUMPY and not part.needs for part in parts):
         state.event("host.numpy-number", span_of(site.node), name, form="array")
 
 

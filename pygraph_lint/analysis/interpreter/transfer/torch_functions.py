@@ -85,8 +85,9 @@ def _call_namespace(state: State, name: str, head: str, tail: str, site: CallSit
 def _packed(state: State, name: str, site: CallSite) -> Value:
     """Sequences that are packed by their lengths, which have to be on the host."""
     lengths = site.get(1, "lengths")
-    if lengths.is_tensor and lengths.device != v.ON_HOST:
-        state.event("host.lengths", span_of(site.node), name, lengths)
+    moved = lengths.is_tensor and lengths.device != v.ON_HOST
+    about, notes = (lengths, {}) if moved else (None, {"waits": "no"})
+    state.event("host.lengths", span_of(site.node), name, about, **notes)
     return v.OTHER_VALUE
 
 
