@@ -135,6 +135,17 @@ def test_what_a_function_says_is_said_as_before(said: str, tmp_path: Path) -> No
     assert_same(run(old.forward, given), run(new.forward, given))
 
 
+@pytest.mark.parametrize("kind", ["staticmethod", "classmethod"])
+def test_a_method_without_self_is_one_too(kind: str, tmp_path: Path) -> None:
+    text = marked(READS)[0].replace("    def index_of", f"    @{kind}\n    def index_of", 1)
+    text = text.replace("(self, known", "(known" if kind == "staticmethod" else "(cls, known", 1)
+    assert _safe(tmp_path, text) == ["breaking_function"]
+    old, new = map(module_of, (text, (tmp_path / "file_0.py").read_text()))
+    given = (torch.ones(2), torch.tensor([0.0, 1.0]))
+    assert_same(run(old.Sampler(), given), run(new.Sampler(), given))
+    assert breaks(new.Sampler(), given) == 1
+
+
 @pytest.mark.parametrize("name", NEAR)
 def test_it_is_unsafe_where_something_may_see_it(name: str, tmp_path: Path) -> None:
     text, old, new = NEAR[name]

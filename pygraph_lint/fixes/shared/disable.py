@@ -65,7 +65,8 @@ def _is_out_of_sight(site: Site, function: ast.FunctionDef) -> bool:
     if not view.closed or view.traced_whole or function.name in view.handed_on:
         return False
     plain = not (getattr(owner, "decorator_list", ()) or getattr(owner, "keywords", ()))
-    if not plain or function.decorator_list or _ASKING.search(site.source.text):
+    kinds = {dotted(each) for each in function.decorator_list}
+    if not plain or kinds - _KINDS_OF_METHODS or _ASKING.search(site.source.text):
         return False
     own = (function.name, f"self.{function.name}")
     again = any(isinstance(each, ast.expr) and dotted(each) in own for each in nodes)
@@ -82,6 +83,7 @@ def _is_out_of_sight(site: Site, function: ast.FunctionDef) -> bool:
     return silent and not again and not on_host
 
 
+_KINDS_OF_METHODS = {"staticmethod", "classmethod"}
 _ASKING = re.compile(r"compiling|exporting|dynamo")
 
 
