@@ -66,11 +66,11 @@ def may_be_generator(
     program: Program, callers: Callers, holds: Callable[[Need], bool], need: Need
 ) -> bool:
     """Whether an attribute of a class may hold a generator, or some call passes one for a
-    parameter. ``holds`` says so of what these are.
+    parameter without a default. ``holds`` says so of what these are.
     """
     facts, owner = program.functions.get(need.owner), program.class_named(need.owner)
     values = [program.attribute(owner, need.name)] if owner is not None else []
-    if facts is not None and need.name in facts.parameters:
+    if facts is not None and need.name in facts.parameters[: facts.required]:
         calls = (*callers(need.owner), *program.constructions.get(need.owner, ()))
         values = [passed(facts, need.name, call) for call in calls]
     for value in (each for each in values if each is not None):

@@ -241,7 +241,8 @@ def test_a_draw_from_a_generator_that_is_passed(parameter: str, given: str, coun
     source += f"def draw({parameter}):\n    return torch.rand(3, generator=rng)\n"
     linked, facts = project(base=GENERATOR, m=source)
     kinds = [event.kind for event in confirmed(linked, facts["m"])]
-    assert kinds.count("effect.generator") == count
+    # A parameter that may be left out mostly is.
+    assert kinds.count("effect.generator") == (0 if "None" in parameter else count)
 
 
 @pytest.mark.parametrize(("method", "kinds"), [("get_length", []), ("argmax", ["branch.if"])])
