@@ -308,9 +308,7 @@ def bind_parameters(
         if value.kinds & v.UNKNOWN and (not value.is_tensor or _typed(value)):
             unknown.append(argument.arg)
         if value.kinds & (v.SEQUENCE | v.MAPPING) and value.item == v.UNKNOWN_VALUE:
-            why = f"callers pass tensors in `{argument.arg}`"
-            held = symbol(Need("param", facts.name, f"{argument.arg}|0"), why)
-            value = value._replace(item=held)
+            value = value._replace(item=_held(facts.name, argument.arg))
         if value.kinds & ~v.NONE == v.TENSOR | v.NUMBER and not value.needs:
             either.append(argument.arg)
         env[argument.arg] = value
@@ -322,10 +320,7 @@ def bind_parameters(
             env[name] = _guessed(facts.name, name, uses, defaults.get(name), env[name])
     facts.arrays += tuple(either)
     if arguments.vararg is not None:
-        item = annotated(module.names, arguments.vararg.annotation, f"`*{arguments.vararg.arg}`")
-        if item.kinds == v.UNKNOWN:
-            why = f"callers pass tensors as `*{arguments.vararg.arg}`"
-            item = symbol(Need("param", facts.name, PLACES), why)
+        item = _of_places(module, facts.name, arguments.vararg)
         env[arguments.vararg.arg] = Value(v.SEQUENCE, item=item)
     _note_bound(module, facts, env, defaults)
     for name, value in env.items():
@@ -335,6 +330,20 @@ def bind_parameters(
         need = Need("param", facts.name, KEYWORDS)
         env[arguments.kwarg.arg] = v.MAPPING_VALUE._replace(needs=(need,), flags=v.SYMBOL)
     return env
+
+
+def _of_places(module: Module, function: str, argument: ast.arg) -> Value:
+    """What ``*args`` holds."""
+    item = annotated(module.names, argument.annotation, f"`*{argument.arg}`")
+    if item.kinds != v.UNKNOWN:
+        return item
+    return symbol(Need("param", function, PLACES), f"callers pass tensors as `*{argument.arg}`")
+
+
+def _held(function: str, parameter: str) -> Value:
+    """What a list or a dictionary holds that is passed for a parameter."""
+    why = f"callers pass tensors in `{parameter}`"
+    return symbol(Need("param", function, f"{parameter}|0"), why)
 
 
 def _is_of_tensors(value: Value) -> bool:
