@@ -63,7 +63,8 @@ def may_need_full_graph(text: str, file: Module) -> bool:
 def _traces(node: ast.AST, names: Names, calls: set[int]) -> bool:
     """Whether a node names what traces what it is given as one graph. Much is called ``cond``."""
     mentioned = _mentioned(node)
-    if not _TRACING.isdisjoint(mentioned):
+    of_module = (getattr(node, "module", None) or "").split(".")
+    if not _TRACING.isdisjoint((*mentioned, *of_module)):
         return True
     if "cond" not in mentioned or node.__class__ is ast.Name:
         return False
@@ -80,7 +81,7 @@ def _mentioned(node: ast.AST) -> frozenset[str]:
     if isinstance(node, (ast.Name, ast.Attribute)):
         found = [_name(node)]
     elif isinstance(node, (ast.Import, ast.ImportFrom)):
-        found = [getattr(node, "module", None) or "", *(each.name for each in node.names)]
+        found = [each.name for each in node.names]
     elif isinstance(node, ast.Call) and _name(node.func) in _LOOKING_UP:
         texts = (each.value for each in node.args if isinstance(each, ast.Constant))
         found = [each for each in texts if isinstance(each, str)]
