@@ -77,16 +77,15 @@ def _fuzzed() -> Claims:
     page, run = "explanation/safe-fixes.md", load("fuzz_fixes.json")
     accepted = run["accepted programs"]
     used = [name for name, aim in run["wanted"].items() if aim == max(run["wanted"].values())]
-    assert not run["safe differences"] and len(run["commits"]) == 3 and len(used) == 10
+    assert not run["safe differences"] and len(run["commits"]) == 4 and len(used) == 10
     yield page, f"one run of all {len(accepted)} rewrites"
     yield page, f"{run['programs']:,} programs, no difference under safe fixes"
     assert min(accepted.values()) >= 300
     yield page, "was accepted in 300 programs or more"
-    fewer = sorted(name for name in used if accepted[name] < 2000)
-    yield page, f"aim is 2,000; `{fewer[0]}`, `{fewer[1]}` and `{fewer[2]}`, which are never safe"
-    assert len(fewer) == 3 and min(accepted[name] for name in fewer) > 900
-    differ = {one["seed"]: one["rewrites"] for one in run["differences"]}
-    assert list(differ.values()).count(["tensor_branch"]) == 3 and len(differ) == 4
+    assert all(accepted[name] >= 2000 for name in used)
+    yield page, "each of the ten that are used most in 2,000 or more"
+    (different,) = run["differences"]
+    assert "host_random" in different["rewrites"]
     on_gpu = load("fuzz_fixes_gpu.json")
     counts, totals = on_gpu["counts"], on_gpu["totals"]
     rewrites = {key.partition(" ")[0] for key in counts}
