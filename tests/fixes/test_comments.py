@@ -86,10 +86,20 @@ def test_strings_behind_each_other_get_a_line_each() -> None:
         ['x = f("""a', 'b""")'],
         ["if x:", "    y = f(", "        1)"],
         ["x = 1 + \\", "    2"],
+        ["x = f((", "    1,", "))"],
     ],
 )
 def test_what_is_no_simple_statement_keeps_its_lines(lines: list[str]) -> None:
     assert joined_lines(lines) is None
+
+
+def test_what_looks_like_a_comment_in_a_string_stays_there(tmp_path: Path) -> None:
+    text = (
+        "def f(y: Tensor, a_name_of_some_length: dict):\n"
+        '    y[y > 0] = y[y > 0] + a_name_of_some_length["a key  # of many words, and more"]\n'
+        "    return y\n"
+    )
+    assert '"a key  # of many words, and more"' in fixed(text, tmp_path)
 
 
 def test_a_statement_is_put_on_one_line() -> None:

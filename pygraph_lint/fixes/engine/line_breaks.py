@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import io
 import re
 import tokenize
@@ -54,21 +56,11 @@ def wrap(line: str, width: int, unit: str = "    ", inside: bool = False) -> lis
 
 
 def joined_lines(lines: list[str]) -> list[str] | None:
-    """A statement on one line, without the line breaks inside its brackets; None where it has
-    comments inside or strings of several lines, or its lines hold more than one statement.
+    """A simple statement on one line, without the line breaks inside its brackets; None where it
+    would not be the same one, or has comments inside.
     """
     last, mark, comment = lines[-1].partition("  #")
-    text = "\n".join([*lines[:-1], last])
-    if len(lines) == 1 or "#" in text or "\\\n" in text or _outer_pairs(lines[0]) is not None:
-        return None
-    found: list[tokenize.TokenInfo] = []
-    try:
-        found += tokenize.generate_tokens(io.StringIO(text.lstrip()).readline)
-    except (tokenize.TokenError, SyntaxError):
-        return None
-    kinds = [tokenize.tok_name[token.type] for token in found]
-    inside = [t.string for t, kind in zip(found, kinds, strict=True) if kind not in _BREAKS]
-    if any("\n" in each for each in inside) or kinds.count("NEWLINE") > 1:
+    if len(lines) == 1 or any("#" in line for line in (*lines[:-1], last)):
         return None
     result = lines[0]
     for line in map(str.strip, [*lines[1:-1], last]):
@@ -77,7 +69,30 @@ def joined_lines(lines: list[str]) -> list[str] | None:
             result = result.removesuffix(",")
         tight = closes or result.endswith(tuple(_CLOSING))
         result += f"{'' if tight else ' '}{line}"
-    return [result + mark + comment]
+    result += mark + comment
+    before, after = _simple_statement("\n".join(lines)), _simple_statement(result)
+    return [result] if before is not None and before == after else None
+
+
+def _simple_statement(text: str) -> str | None:
+    """What a text says, where that is one statement without a block."""
+    try:
+        found = ast.parse(text.strip()).body
+    except (SyntaxError, ValueError):
+        return None
+    plain = (
+        len(found) == 1 and not hasattr(found[0], "body") and not isinstance(found[0], ast.Match)
+    )
+    return ast.dump(found[0]) if plain else None
+
+
+def comment_at(line: str) -> int | None:
+    """Where the comment of a line begins; the line may be a part of a statement."""
+    with contextlib.suppress(tokenize.TokenError, SyntaxError):
+        for token in tokenize.generate_tokens(io.StringIO(line).readline):
+            if token.type == tokenize.COMMENT:
+                return token.start[1]
+    return None
 
 
 def opens_twice(line: str) -> bool:
@@ -85,9 +100,6 @@ def opens_twice(line: str) -> bool:
     code = re.sub(r"'[^']*'|\"[^\"]*\"", "", line)
     opened = sum(map(code.count, _CLOSING)) - sum(map(code.count, _CLOSING.values()))
     return opened > 1 and "#" not in line
-
-
-_BREAKS = frozenset(("NEWLINE", "NL"))
 
 
 def _condition(line: str, indent: str, width: int, unit: str) -> list[str] | None:
@@ -129,7 +141,7 @@ def _strings(line: str, indent: str) -> list[str]:
     """An argument of several strings behind each other, each on its line."""
     tokens = list(tokenize.generate_tokens(io.StringIO(line.strip()).readline))[:-2]
     strings = tokens[:-1] if tokens and tokens[-1].string == "," else tokens
-    if not all(tokenize.tok_name[token.type] == "STRING" for token in strings):
+    if len(strings) < 2 or any(token.type != tokenize.STRING for token in strings):
         return [line]
     comma = "," * (len(tokens) - len(strings))
     found = [indent + token.string for token in strings]

@@ -23,7 +23,7 @@ from pygraph_lint.findings import Finding, Fix
 from pygraph_lint.fixes.engine.build import Line, binds_loosely, changed, code, conjunction, grouped
 from pygraph_lint.fixes.engine.changes import Change, edits_of
 from pygraph_lint.fixes.engine.changes import Declined as Declined
-from pygraph_lint.fixes.engine.line_breaks import joined_lines, opens_twice, wrap
+from pygraph_lint.fixes.engine.line_breaks import comment_at, joined_lines, opens_twice, wrap
 from pygraph_lint.fixes.engine.source import Source
 from pygraph_lint.fixes.engine.trees import File
 
@@ -315,6 +315,8 @@ class Site:
     def _broken(self, line: str) -> list[str]:
         """A line, broken where it is too long; a comment stays behind its end, or goes above."""
         code, mark, comment = line.partition("  #")
+        if mark and comment_at(line) != len(code) + 2:  # it is inside of a string
+            return wrap(line, self.source.width, self.source.indent_unit)
         parts = wrap(code, self.source.width - 2 * bool(mark), self.source.indent_unit)
         if not mark or len(line) <= self.source.width:
             return [line] if mark else parts
