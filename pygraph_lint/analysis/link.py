@@ -11,6 +11,7 @@ from pygraph_lint.analysis.interprocedural.feasible_paths import CallPath, CallS
 from pygraph_lint.analysis.interprocedural.option_values import OptionValues
 from pygraph_lint.analysis.interprocedural.proof import Proof
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts, ModuleFacts
+from pygraph_lint.analysis.program.handed_on import INHERITED
 from pygraph_lint.analysis.program.program import Program
 from pygraph_lint.analysis.program.unanalysed import EVERYTHING_ANALYSED, UnanalysedModules
 from pygraph_lint.analysis.queries.interface import ProjectView
@@ -173,8 +174,10 @@ class Project:
 
     def _handed_on(self, module: ModuleFacts) -> frozenset[str]:
         """The names of functions in a file that some file may read without calling them."""
+        handed_on = self.program.handed_on
         own = {name.rpartition(".")[2].partition("@")[0] for name in module.functions}
-        return frozenset(own & self.program.handed_on)
+        bound = {name for each in module.classes.values() if each.bases for name in each.methods}
+        return frozenset(own & handed_on | (bound if INHERITED in handed_on else set()))
 
     def _wrapping(self, module: ModuleFacts) -> frozenset[str]:
         """The decorators in a file that put a function of their own around what they are given."""

@@ -116,9 +116,37 @@ STAYS = {
         "def forward(x: Tensor, keep_dtype: bool):\n"
         "    return torch.zeros(3).to(x.device, keep_dtype)\n"
     ),
+    "a move that says how memory is laid out": (
+        "def forward(x: Tensor):\n"
+        "    return torch.zeros(2, 3, 4, 4).cuda(memory_format=torch.channels_last) + x\n"
+    ),
+    "a move to the GPU that does something": (
+        "def forward(x: Tensor, seen: list):\n"
+        "    return torch.zeros(3).cuda(non_blocking=seen.append(1)) + x\n"
+    ),
     "arguments of the move that do something": (
         "def forward(x: Tensor, seen: list):\n"
         "    return torch.zeros(3).to(x.device, non_blocking=seen.append(1))\n"
+    ),
+    "a count that a trace knows": (
+        "def forward(x: Tensor, n: int):\n    k = torch.tensor(n, device=x.device)\n"
+        "    return range(int(k * torch.tensor(2, device=x.device)))\n"
+    ),
+    "a length that a trace knows": (
+        "def forward(x: Tensor):\n    k = torch.tensor(len(x)) + torch.tensor(1, device=x.device)\n"
+        "    return range(int(k))\n"
+    ),
+    "a number that is made like a tensor": (
+        "def forward(x: Tensor):\n    k = x.new_tensor(3) + torch.tensor(1, device=x.device)\n"
+        "    return range(int(k))\n"
+    ),
+    "a size of its elements": (
+        "def forward(x: Tensor):\n    k = torch.tensor(x.element_size())\n"
+        "    return range(int(k * torch.tensor(2, device=x.device)))\n"
+    ),
+    "a method of something else": (
+        "def forward(x: Tensor, metric):\n    metric.add(x, torch.tensor(3.0, device=x.device))\n"
+        "    return x\n"
     ),
     "a device that is computed by a call": (
         "def forward(x: Tensor, pick):\n    return torch.zeros(3).to(device=pick())\n"

@@ -176,9 +176,36 @@ OTHERS = {
     "cannot be parsed": "import torch\n\ntype Pair = [\n",
     "hands on": "from file_0 import halved\n\nALL = [halved]\n",
     "hands on by another name": "from file_0 import halved as h\n\nALL = [h]\n",
+    "has its name in a table": "import file_0\n\nONE = [getattr(file_0, n) for n in ('halved',)]\n",
     "imports all": "from file_0 import *\n\nALL = [halved]\n",
     "looks": "import file_0\n\nNAMES = file_0.halved.__code__.co_varnames\n",
 }
+
+
+# What the base class of another file does, and whether its subclasses' methods stay unseen.
+BASES = {
+    "nothing": ("class Base(nn.Module):\n    pass\n", True),
+    "abstract": ("import abc\n\n\nclass Base(nn.Module, metaclass=abc.ABCMeta):\n    pass\n", True),
+    "metaclass": ("class Base(nn.Module, metaclass=Registry):\n    pass\n", False),
+    "is told": (
+        "class Base(nn.Module):\n    def __init_subclass__(cls):\n        see(cls)\n",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_a_base_class_may_look_at_methods(name: str, tmp_path: Path) -> None:
+    base, unseen = BASES[name]
+    text = marked(READS)[0].replace("nn.Module)", "Base)", 1)
+    text = text.replace("import torch\n", "import torch\nfrom file_1 import Base\n", 1)
+    made = _safe(tmp_path, text, f"from torch import nn\n\n\n{base}")
+    assert made == (["breaking_function"] if unseen else [])
+
+
+def test_what_all_names_is_handed_to_nobody(tmp_path: Path) -> None:
+    text = f"{marked(LOOPS)[0]}\n\n__all__ = ['forward', 'halved']\n"
+    assert _safe(tmp_path, text) == ["breaking_function"]
 
 
 @pytest.mark.parametrize("name", OTHERS)

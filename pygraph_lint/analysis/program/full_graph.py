@@ -36,24 +36,27 @@ _TRACING = frozenset(
         *("torch_tensorrt", "ai_edge_torch", "litert_torch", "openvino", "executorch"),
     )
 )
-_TRACES = re.compile(rf"\bcond\b|{'|'.join(sorted(_TRACING))}")
 _PACKAGES = re.compile(
     r"\btorch\.(?:_?export|onnx|_dynamo|_functorch|_inductor)|\bfrom torch import"
+    r"|\bimport torch[\w.]* as\b|\b(?:export|onnx)\.\w*export"
 )
+_UNWRITTEN = re.compile(r"compile\((?:[^()]|\([^()]*\))*\*\*")
+_TRACES = re.compile(rf"\bcond\b|{'|'.join(sorted(_TRACING))}")
 
 
 def may_need_full_graph(text: str, file: Module) -> bool:
     """Whether some code of a file may be traced as a whole. Of a scripted function that calls
     nothing but torch, only that function is.
     """
-    asks = any(each in text for each in _SETTINGS) or "TORCHDYNAMO_" in text
+    small = text.lower()
+    asks = any(each in small for each in _SETTINGS) or _UNWRITTEN.search(text) is not None
     scripts = "jit" in text and "script" in text
     exports = _PACKAGES.search(text) is not None and any(each in text for each in _EXPORTING)
     traces = _TRACES.search(text) is not None
     nodes = file.nodes if asks or scripts or exports or traces else []
     calls = {id(each.func) for each in nodes if isinstance(each, ast.Call)} if traces else set()
     return (
-        (asks and any(map(_asks_for_it, nodes)))
+        (asks and _asks_for_it(nodes))
         or (scripts and _scripts(nodes, file.names))
         or (exports and any(not _EXPORTING.isdisjoint(_mentioned(node)) for node in nodes))
         or (traces and any(_traces(node, file.names, calls) for node in nodes))
@@ -109,17 +112,27 @@ def _name(node: ast.AST) -> str:
     return getattr(node, "id", None) or getattr(node, "attr", None) or ""
 
 
-def _asks_for_it(node: ast.AST) -> bool:
-    """Whether a setting is given that makes graph breaks errors, or takes values into graphs."""
-    if node.__class__ in (ast.Attribute, ast.alias):
+def _asks_for_it(nodes: list[ast.AST]) -> bool:
+    """Whether a setting may be given that makes graph breaks errors, or takes values into graphs:
+    it is named, stands in a text, or may be among what ``torch.compile(model, **settings)`` gets.
+    """
+    documented = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    own = {node.kwarg.arg for node in nodes if isinstance(node, ast.arguments) and node.kwarg}
+    return any(_is_setting(node, own) for node in nodes if id(node) not in documented)
+
+
+def _is_setting(node: ast.AST, own: set[str]) -> bool:
+    """``own`` are the names under which functions get keywords: whoever calls them writes these."""
+    if isinstance(node, (ast.Name, ast.Attribute, ast.alias)):
         return _name(node) in _SETTINGS
     if isinstance(node, ast.keyword):
-        off = is_constant(node.value, False)
-        return node.arg in _SETTINGS and not off
+        name = (node.arg or "").removeprefix("TORCHDYNAMO_").lower()
+        return name in _SETTINGS and not is_constant(node.value, False)
     if isinstance(node, ast.Constant):
-        text = node.value if isinstance(node.value, str) else ""
-        text = text.rpartition(".")[2].removeprefix("TORCHDYNAMO_").lower()
-        return text in _SETTINGS
+        text = node.value.lower() if isinstance(node.value, str) else ""
+        return any(each in text for each in _SETTINGS)
+    if isinstance(node, ast.Call) and _name(node.func) == "compile":
+        return any(each.arg is None and _name(each.value) not in own for each in node.keywords)
     return False
 
 

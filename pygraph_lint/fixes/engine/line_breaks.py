@@ -38,6 +38,10 @@ def wrap(line: str, width: int, unit: str = "    ", inside: bool = False) -> lis
     if not pairs:
         return _strings(line, indent) if inside else _in_parentheses(line, indent, width, unit)
     pair = _breaking(line, pairs, width, indent + unit)
+    if not inside and _is_index(line, pairs[-1]):
+        whole = _in_parentheses(line, indent, width, unit)
+        if len(whole) > 1:
+            return whole
     tail = line[pair.close :]
     if pair is pairs[-1] and len(tail.rstrip(",:")) > 1:
         return [line] if inside else _in_parentheses(line, indent, width, unit)
@@ -48,9 +52,10 @@ def wrap(line: str, width: int, unit: str = "    ", inside: bool = False) -> lis
     if len(inner) <= width and not body.endswith(","):
         return [*wrap(head, width, unit, inside), inner, indent + tail]
     parts = _parts(line, pair)
-    lines = [head]
-    for index, part in enumerate(parts):
-        comma = "," if index < len(parts) - 1 or _takes_comma(line, pair) else ""
+    clauses = _clauses(parts[0]) if len(parts) == 1 else []
+    lines, commas = [head], not clauses
+    for index, part in enumerate(clauses or parts):
+        comma = "," if commas and (index < len(parts) - 1 or _takes_comma(line, pair)) else ""
         lines += wrap(f"{indent}{unit}{part}{comma}", width, unit, inside=True)
     return [*lines, indent + tail]
 
@@ -137,6 +142,30 @@ def _operands(condition: str) -> list[str]:
     return [condition[start:end].strip() for start, end in pairwise(edges)]
 
 
+def _is_index(line: str, pair: _Pair) -> bool:
+    """Whether a pair of brackets holds one index: ``x[n - 1]``."""
+    before = line[pair.open - 1] if pair.open else " "
+    return line[pair.open] == "[" and (before.isalnum() or before in "_)]") and not pair.commas
+
+
+def _clauses(part: str) -> list[str]:
+    """A comprehension in front of its ``for`` and ``if``; empty where the part is none."""
+    places: list[int] = []
+    depth = 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(part).readline):
+            if token.string in _CLOSING or token.string in _CLOSING.values():
+                depth += 1 if token.string in _CLOSING else -1
+            elif depth == 0 and (token.string == "for" or (token.string == "if" and places)):
+                places.append(token.start[1])
+            elif depth == 0 and token.string in ("async", "lambda", "else"):
+                return []
+    except (tokenize.TokenError, SyntaxError):
+        return []
+    edges = [0, *places, len(part)] if places else [0]
+    return [part[start:end].strip() for start, end in pairwise(edges)]
+
+
 def _strings(line: str, indent: str) -> list[str]:
     """An argument of several strings behind each other, each on its line."""
     tokens = list(tokenize.generate_tokens(io.StringIO(line.strip()).readline))[:-2]
@@ -149,10 +178,12 @@ def _strings(line: str, indent: str) -> list[str]:
 
 
 def _breaking(line: str, pairs: list[_Pair], width: int, margin: str) -> _Pair:
-    """The last pair of brackets, or the one before it where what is in front does not fit:
-    ``long(...)`` in ``long(...).short(...)``.
+    """The last pair of brackets, the longest one where that is an index, or the one before it where
+    what is in front does not fit: ``long(...)`` in ``long(...).short(...)``.
     """
     last = pairs[-1]
+    if _is_index(line, last):
+        last = max(pairs, key=lambda pair: pair.close - pair.open)
     if last.open < width or len(pairs) < 2:
         return last
     other = pairs[-2]

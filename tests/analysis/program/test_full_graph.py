@@ -13,6 +13,8 @@ WHOLE = {
     "exported": "import torch\n\n\ndef ship(m, x):\n    return torch.export.export(m, (x,))\n",
     "exported by name": "from torch.export import export\n\n\ndef ship(m):\n    export(m, ())\n",
     "exported under a name": "import torch.export as te\n\n\ndef ship(m):\n    te.export(m, ())\n",
+    "torch under a name": "import torch as th\n\n\ndef ship(m):\n    th.export.export(m, ())\n",
+    "torch from elsewhere": "from .compat import th\n\n\ndef f(m):\n    th.export.export(m, ())\n",
     "a draft": "import torch\n\nprogram = torch.export.draft_export\n",
     "onnx": "import torch\n\n\ndef ship(m, x):\n    torch.onnx.export(m, x, dynamo=True)\n",
     "imported there": (
@@ -22,6 +24,13 @@ WHOLE = {
     "one graph": "import torch\n\n\ndef fast(f):\n    return torch.compile(f, fullgraph=True)\n",
     "perhaps one graph": "def fast(model, whole):\n    model.compile(fullgraph=whole)\n",
     "options": "import torch\n\nOPTIONS = {'fullgraph': True}\n",
+    "a field": "class Settings:\n    fullgraph: bool = True\n",
+    "an option": "def options(parser):\n    parser.add_argument('--fullgraph')\n",
+    "text": "import json\n\nOPTIONS = json.loads('{\"fullgraph\": true}')\n",
+    "settings that are not written out": (
+        "import torch\n\n\ndef fast(model, args):\n    return torch.compile(model, **vars(args))\n"
+    ),
+    "environment": "import os\n\nos.environ.update(TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS='1')\n",
     "no python": "import torch\n\ng = torch._dynamo.optimize(nopython=True)\n",
     "scalars": "import torch\n\ntorch._dynamo.config.capture_scalar_outputs = True\n",
     "scalars patched": (
@@ -38,6 +47,10 @@ WHOLE = {
 NOT_WHOLE = {
     "compiled": "import torch\n\n\ndef fast(f):\n    return torch.compile(f, fullgraph=False)\n",
     "says so": '"""Made for torch.export.export and fullgraph=True."""\n\nimport torch\n',
+    "hands on": (
+        "import torch\n\n\ndef fast(f, **options):\n    return torch.compile(f, **options)\n"
+    ),
+    "a power": "import re\n\nPATTERN = re.compile('x')\nSIZE = 2**3\n",
     "exports otherwise": "import torch\n\n\ndef ship(table):\n    table.export('x.csv')\n",
     "dimensions": "from torch.export import Dim\n\nbatch = Dim('batch')\n",
     "asks": "import torch\n\n\ndef f(x):\n    return x if torch.jit.is_scripting() else x + 1\n",

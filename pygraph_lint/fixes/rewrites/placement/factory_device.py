@@ -248,6 +248,9 @@ def _cuda(site: Site, move: ast.Call) -> _Move:
     site.require(
         "cuda-device", not given, "the argument of .cuda() may be None, which means the current GPU"
     )
+    names = {item.arg for item in move.keywords}
+    plain = names <= {"device", "non_blocking"} and all(pure(item.value) for item in move.keywords)
+    site.require("plain-move", plain, "the move says more than device and dtype")
     quote = site.source.quote
     return _Move(expression(f"{quote}cuda{quote}"), None, None, None)
 

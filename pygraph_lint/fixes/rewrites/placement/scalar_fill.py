@@ -212,6 +212,8 @@ def _joined(site: Site, call: ast.Call, child: ast.expr) -> bool:
         return False
     given = [each for each in call.args if each is not child]
     if name is None and isinstance(call.func, ast.Attribute):
+        if not site.ask.is_tensor(call.func.value):
+            return False
         given.append(call.func.value)
     if isinstance(child, (ast.List, ast.Tuple)):
         given += child.elts
@@ -234,8 +236,19 @@ def _depends(site: Site, node: ast.AST, depth: int) -> bool:
     if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Load, ast.Store)):
         found = site.ask.definitions.reaching_at(node.id, site.ask.statement(node))
         return bool(found) and all(
-            isinstance(each.node, ast.arg)
+            (isinstance(each.node, ast.arg) and site.proven_tensor(node))
             or (depth > 0 and each.value is not None and _depends(site, each.value, depth - 1))
             for each in found
         )
+    if isinstance(node, ast.Call) and not _keeps_values(site, node):
+        return False
     return any(_depends(site, each, depth) for each in ast.iter_child_nodes(node))
+
+
+def _keeps_values(site: Site, call: ast.Call) -> bool:
+    """Whether what a call gives may depend on the values of its arguments: it gives a tensor, and
+    makes none of numbers, which a trace knows.
+    """
+    name = site.ask.callee(call)
+    made = name in ("torch.tensor", "torch.as_tensor") or method_name(call) == "new_tensor"
+    return not made and site.ask.is_tensor(call)
