@@ -55,8 +55,8 @@ from pygraph_lint.fixes.shared.divisors import divided, divisors
 from pygraph_lint.fixes.shared.guards import not_compiling
 
 BOTH_ARMS = (
-    "both arms are computed: dtypes, strides and aliases may differ, and gradients see a nan of"
-    " either arm"
+    "both arms are computed: dtypes, strides and aliases may differ, and gradients may be nan, or"
+    " zeros instead of none"
 )
 
 
