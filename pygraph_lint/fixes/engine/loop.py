@@ -205,21 +205,14 @@ def _plan(
         lines = split_lines(runner.source(path).text) if refused else []
         wanted: Made = []
         for finding in group:
-            usable = _usable(finding.fix, allowed) if selection.fixable(finding.code) else []
-            if refused:
-                usable = [
-                    fix for fix in usable if _subject(path, lines, finding, fix) not in refused
-                ]
-            wanted += [(finding, fix) for fix in usable[:1]]
+            fix = finding.fix if selection.fixable(finding.code) else None
+            if fix is None or fix.applicability not in allowed:
+                continue
+            if not refused or _subject(path, lines, finding, fix) not in refused:
+                wanted.append((finding, fix))
         if wanted:
             plan[path] = wanted
     return plan
-
-
-def _usable(fix: Fix | None, allowed: set[str]) -> list[Fix]:
-    """The rewrites offered for a finding that are allowed, best first."""
-    offered = [fix.rather, fix] if fix is not None else []
-    return [each for each in offered if each is not None and each.applicability in allowed]
 
 
 def _subject(
