@@ -41,6 +41,7 @@ _OF_RULES: Mapping[str, Sequence[Rewrite]] = {
     code: [each for each in REWRITES if code in each.codes]
     for code in {code for each in REWRITES for code in each.codes}
 }
+EARLY = frozenset(each.name for each in REWRITES if each.early)
 
 
 def _serving(finding: Finding) -> Sequence[Rewrite]:

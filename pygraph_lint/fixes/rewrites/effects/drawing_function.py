@@ -38,6 +38,7 @@ class DrawingFunction(Rewrite):
     codes = ("PG504", "PG506", "PG513")
     message = "Decorate the function that draws with `@torch.compiler.disable`"
     order = 96
+    early = True
     trusting = True
 
     def rewrite(self, site: Site) -> None:

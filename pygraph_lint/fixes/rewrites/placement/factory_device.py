@@ -66,6 +66,7 @@ class FactoryDevice(Rewrite):
     codes = ("PG101", "PG102", "PG704")
     message = "Make the tensor on its device"
     order = 10
+    early = True
 
     def fits(self, tree: ast.AST) -> bool:
         named = isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute)

@@ -35,6 +35,7 @@ class ScalarFill(Rewrite):
     message = "Fill a 0-d tensor on the device instead of copying a number there"
     kinds = (ast.Call,)
     order = 20
+    early = True
 
     def rewrite(self, site: Site) -> None:
         call = site.tree
