@@ -258,6 +258,15 @@ def test_what_is_only_changed_afterwards_is_handed_back(later: str) -> None:
     assert any("return low, seen, high" in edit.content for edit in fix.edits)
 
 
+def test_long_results_get_a_line_each() -> None:
+    values = [f"a_value_of_x_that_is_number_{each}" for each in range(4)]
+    reads = "".join(f"\n        {each} = «x.min().item()»" for each in values)
+    _, after = _offer(_model(f"{reads}\n        x = x * {' * '.join(values)}\n"))
+    inner = "".join(f"{{0}}    {each},\n" for each in values)
+    assert f"    return (\n{inner.format('    ')}    )\n" in after
+    assert f"        (\n{inner.format('        ')}        ) = _read_{values[0]}(x)\n" in after
+
+
 def test_a_function_that_only_writes_is_named_by_what_it_writes_to() -> None:
     writes = """
         rows[0] = «x.max().item()»

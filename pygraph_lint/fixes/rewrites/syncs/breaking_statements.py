@@ -221,10 +221,14 @@ def _move(
     decorator = f"@{torch}.compiler.disable{'' if turned else '(recursive=False)'}"
     _put_above(site, moved[0], [decorator, *head, *body, *last])
     before = "return " if isinstance(moved[-1], ast.Return) else f"{results} = " if used else ""
-    call = f"{indent}{before}{name}({', '.join(given)})"
+    lines = wrap(f"{indent}{before}{name}({', '.join(given)})", width, unit)
+    if len(lines[0]) > width and len(used) > 1:
+        targets = (f"{indent}{unit}{each}," for each in used)
+        first, *more = wrap(f"{indent}_ = {name}({', '.join(given)})", width, unit)
+        lines = [f"{indent}(", *targets, first.replace("_", ")", 1), *more]
     start = source.line_start(moved[0].lineno)
     end = start + len(text.rstrip("\r\n"))
-    site.replace(start, end, source.newline.join(wrap(call, width, unit)), whole=True)
+    site.replace(start, end, source.newline.join(lines), whole=True)
 
 
 def _named_by_writes(moved: list[ast.stmt]) -> str:
