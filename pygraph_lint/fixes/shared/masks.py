@@ -213,6 +213,32 @@ def _inside(
     return made.with_changes(args=[first.with_changes(value=chosen(first.value)), *made.args[1:]])
 
 
+def has_shape_of(site: Site, mask: ast.expr, tensor: ast.expr) -> bool:
+    """Whether a mask has the shape of what it selects from: it has as many dimensions, or it was
+    computed of that, which gives no fewer, and a mask with more cannot be an index.
+    """
+    rank = site.ask.known(tensor).rank
+    if rank is not None and rank == site.ask.known(mask).rank:
+        return True
+    like, name = site.ask.shaped_like(tensor), ast.unparse(tensor)
+    return any(
+        (like is not None and site.ask.shaped_like(part) == like)
+        or (ast.unparse(part) == name and site.ask.same_value(part, tensor))
+        for part in _elements(site, mask)
+    )
+
+
+def _elements(site: Site, node: ast.expr, depth: int = 6) -> list[ast.expr]:
+    """An expression, and what it is computed of element by element, also through local names."""
+    value = site.ask.only_value(node) if isinstance(node, ast.Name) else None
+    plain = isinstance(node, (ast.UnaryOp, ast.Compare)) or (
+        isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult)
+    )
+    inner = [value] if value is not None else [*ast.iter_child_nodes(node)] if plain else []
+    parts = (each for each in inner if depth and isinstance(each, ast.expr))
+    return [node, *(part for each in parts for part in _elements(site, each, depth - 1))]
+
+
 def widened(mask: str, like: str) -> cst.BaseExpression:
     """A mask with as many dimensions as what it selects from."""
     template = f"{mask}.reshape({mask}.shape + (1,) * ({like}.dim() - {mask}.dim()))"

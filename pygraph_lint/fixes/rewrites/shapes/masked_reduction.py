@@ -28,6 +28,7 @@ from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.masks import (
     everywhere,
     expect_selectable,
+    has_shape_of,
     index_of,
     is_elementwise,
     is_mask,
@@ -63,8 +64,7 @@ class MaskedReduction(Rewrite):
         site.require("elementwise", alone, "what is reduced is not computed element by element")
         expect_selectable(site, reduced, mask, value)
         site.safe_only_if("rounding", False, _FOR_ALL)
-        like = site.ask.shaped_like(mask)
-        if like is not None and like == site.ask.shaped_like(value):
+        if has_shape_of(site, mask, value):
             site.put(call, _reduced(site, word, reduced, mask, site.expression_node(mask)))
             return
         statement = _plain_statement(site, call)

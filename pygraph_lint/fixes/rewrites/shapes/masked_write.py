@@ -16,13 +16,14 @@ import libcst as cst
 
 from pygraph_lint.analysis.queries.interface import Type
 from pygraph_lint.analysis.syntax.nodes import dotted
-from pygraph_lint.fixes.engine.build import Line, assign, call, expression, operand
+from pygraph_lint.fixes.engine.build import Line, assign, call, code, expression, operand
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.names import all_nodes, changes_in_place
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.masks import (
     everywhere,
     expect_selectable,
+    has_shape_of,
     index_of,
     is_elementwise,
     is_mask,
@@ -72,7 +73,10 @@ class MaskedWrite(Rewrite):
             False,
             "it is computed for all elements: rounding and zero gradients may differ (also nan)",
         )
-        lines, selected = _selection(site, mask, written)
+        lines: list[Line] = []
+        selected = site.expression_node(mask)
+        if not has_shape_of(site, mask, written):
+            lines, selected = _widened(site, node.value, mask, written)
         value = everywhere(site, node.value, mask, selected)
         old = site.expression_node(written)
         if operator is not None:
@@ -118,44 +122,21 @@ def _changes_later(site: Site, node: ast.Assign | ast.AugAssign, mask: ast.expr)
     )
 
 
-def _selection(
-    site: Site, mask: ast.expr, written: ast.expr
+def _widened(
+    site: Site, value: ast.expr, mask: ast.expr, written: ast.expr
 ) -> tuple[list[Line], cst.BaseExpression]:
-    """The mask in the shape of what is written to, and the statements that it needs."""
-    like = site.ask.shaped_like(mask)
-    same = like is not None and like == site.ask.shaped_like(written)
-    if same or _has_the_rank_of(site, mask, written):
-        return [], site.expression_node(mask)
-    lines: list[Line] = []
-    name = mask.id if isinstance(mask, ast.Name) else site.free("selected")
-    if not isinstance(mask, ast.Name):
-        lines.append(assign(name, site.expression_node(mask)))
-    return lines, widened(name, ast.unparse(written))
-
-
-def _has_the_rank_of(site: Site, mask: ast.expr, written: ast.expr) -> bool:
-    """Whether a mask has as many dimensions as what it selects from: it was compared with that,
-    which gives no fewer, and a mask with more cannot be an index.
+    """The mask in the shape of what is written to, and the statements that it needs: a name of its
+    own where ``value`` asks for it, too.
     """
-    rank = site.ask.known(written).rank
-    if rank is not None and rank == site.ask.known(mask).rank:
-        return True
-    compared = site.ask.only_value(mask) if isinstance(mask, ast.Name) else mask
-    name = ast.unparse(written)
-    return any(
-        ast.unparse(side) == name and site.ask.same_value(side, written)
-        for part in _joined(compared)
-        for side in (part.left, *part.comparators)
-    )
-
-
-def _joined(condition: ast.expr | None) -> list[ast.Compare]:
-    """The comparisons that a mask is joined of by ``&``, ``|`` and ``~``."""
-    if isinstance(condition, ast.BinOp):
-        return [*_joined(condition.left), *_joined(condition.right)]
-    if isinstance(condition, ast.UnaryOp):
-        return _joined(condition.operand)
-    return [condition] if isinstance(condition, ast.Compare) else []
+    name = mask.id if isinstance(mask, ast.Name) else site.free("selected")
+    named: list[Line] = []
+    if not isinstance(mask, ast.Name):
+        named.append(assign(name, site.expression_node(mask)))
+    wide = widened(name, ast.unparse(written))
+    if code(wide) not in code(everywhere(site, value, mask, wide)):
+        return named, wide
+    own = site.free("selected")
+    return [*named, assign(own, wide)], cst.Name(own)
 
 
 def _written(
