@@ -55,8 +55,7 @@ class Fix:
     ``reason`` why it is unsafe or was declined (empty when safe). A declined fix has no edits.
     ``remains`` says that the finding stays, for something that is then done less often; ``adds``
     has the code of each finding that is new, where that is done now. ``rewrite`` names the rewrite,
-    and ``condition`` the precondition that declined it. ``rather`` is an unsafe one that does more
-    than this safe one.
+    and ``condition`` the precondition that declined it.
     """
 
     applicability: str
@@ -67,7 +66,6 @@ class Fix:
     adds: tuple[str, ...] = ()
     rewrite: str = ""
     condition: str = ""
-    rather: Fix | None = None
 
     def with_newline(self, newline: str) -> Fix:
         """The fix with its new lines ended the way a file ends its own."""

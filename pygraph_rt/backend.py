@@ -46,6 +46,7 @@ def _make_graph_maker() -> GraphMaker:
         state_of=state_of,
         native=Native(native.load(folder), Helper(folder), native.fill_stack(folder)),
         same_addresses=getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", same_addresses),
+        guard_of=torch_support.guard_of(),
     )
     return GraphMaker(driver, platform, Disposal(driver, platform.capturing))
 
@@ -57,8 +58,12 @@ def _stamp(device: int) -> Any:
 
 
 def _make_selector() -> Selector:
-    capturing = _graph_maker().platform.capturing
-    return Selector(Instruments(time.perf_counter_ns, _stamp, capturing))
+    platform = _graph_maker().platform
+    helper = platform.native.memory
+    return Selector(
+        Instruments(time.perf_counter_ns, _stamp, platform.capturing),
+        will_be_quicker=lambda: helper is not None and helper.building,
+    )
 
 
 _graph_maker = Shared(_make_graph_maker)

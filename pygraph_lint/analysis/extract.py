@@ -28,8 +28,6 @@ from pygraph_lint.analysis.program.facts import (
     Root,
     Sinks,
 )
-from pygraph_lint.analysis.program.full_graph import may_need_full_graph
-from pygraph_lint.analysis.program.handed_on import handed_on
 from pygraph_lint.analysis.program.module import Module
 from pygraph_lint.analysis.program.names import import_whole_names, module_statements
 from pygraph_lint.analysis.program.patches import patched
@@ -89,8 +87,6 @@ def _note_for_others(facts: ModuleFacts, file: Module, text: str) -> None:
     """Note what a file says of the code of others, and of how others may use its own."""
     facts.patched = patched(text, file)
     note_options(file)
-    facts.traces_whole = may_need_full_graph(text, file)
-    facts.handed_on = handed_on(file)
     for name in _registered(file) if "torch.library" in text else ():
         facts.functions[name].registered = True
 

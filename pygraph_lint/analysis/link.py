@@ -11,7 +11,6 @@ from pygraph_lint.analysis.interprocedural.feasible_paths import CallPath, CallS
 from pygraph_lint.analysis.interprocedural.option_values import OptionValues
 from pygraph_lint.analysis.interprocedural.proof import Proof
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts, ModuleFacts
-from pygraph_lint.analysis.program.handed_on import INHERITED
 from pygraph_lint.analysis.program.program import Program
 from pygraph_lint.analysis.program.unanalysed import EVERYTHING_ANALYSED, UnanalysedModules
 from pygraph_lint.analysis.queries.interface import ProjectView
@@ -60,7 +59,6 @@ class Project:
     ) -> None:
         """``before`` is of the same program, before it took new facts of some files."""
         self.program = program
-        self.unreadable = False  # some file, which may do anything with what the others have
         self._asked = asked
         options = None if asked.every else OptionValues(program)
         # Whether a predicate can give a value does not depend on who calls what.
@@ -158,11 +156,9 @@ class Project:
                 self.program.patched_in(module),
                 frozenset(name for name in module.classes if self.program.subclasses.get(name)),
                 self._believed(module),
-                traced_whole=self.unreadable or self.program.traced_whole,
                 left_out=self._left_out(module),
                 called=frozenset(self._compiled.called(module)),
                 wrapping=self._wrapping(module),
-                handed_on=self._handed_on(module),
             )
             self._views[module.module] = known
         return known
@@ -171,13 +167,6 @@ class Project:
         """Where functions of a file call what is kept out of compiled code."""
         names = module.functions
         return frozenset(call.span for name in names for call, _ in self.disabled_calls(name))
-
-    def _handed_on(self, module: ModuleFacts) -> frozenset[str]:
-        """The names of functions in a file that some file may read without calling them."""
-        handed_on = self.program.handed_on
-        own = {name.rpartition(".")[2].partition("@")[0] for name in module.functions}
-        bound = {name for each in module.classes.values() if each.bases for name in each.methods}
-        return frozenset(own & handed_on | (bound if INHERITED in handed_on else set()))
 
     def _wrapping(self, module: ModuleFacts) -> frozenset[str]:
         """The decorators in a file that put a function of their own around what they are given."""

@@ -21,7 +21,7 @@ from pygraph_lint.findings import Location
 SUFFIX = ".ipynb"
 _HEADER = re.compile(r"# %% pygraph-lint: cell (\d+)\Z")
 _STAND_IN = re.compile(r"pass  # ipython (\d+)")
-_MAGIC = re.compile(r"[ \t]*(?:[%!?]|[\w.]+\?{1,2}[ \t]*$|[\w, .\[\]]+=[ \t]*[%!])")
+_MAGIC = re.compile(r"[ \t]*(?:%(?=[\w%])|!(?!=)|\?|[\w.]+\?{1,2}[ \t]*$|[\w, .\[\]]+=[ \t]*[%!])")
 # Cell magics whose body is Python.
 _PYTHON_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
 _DECODER = json.JSONDecoder()
@@ -175,8 +175,9 @@ def _without_magics(text: str) -> str:
     lines = text.split("\n")
     program = []
     indent: str | None = None  # of the magic that goes on in the next line
+    foreign = _is_foreign(lines)
     for number, (line, magic) in enumerate(zip(lines, _magic_lines(lines), strict=True)):
-        indent = _indent(line) if indent is None else indent
+        indent = "" if foreign else _indent(line) if indent is None else indent
         program.append(f"{indent}pass  # ipython {number}" if magic else line)
         if not (magic and line.endswith("\\")):
             indent = None
@@ -200,10 +201,15 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _magic_lines(lines: list[str]) -> Iterator[bool]:
-    """Which lines only IPython understands."""
+def _is_foreign(lines: list[str]) -> bool:
+    """Whether a whole cell is no Python: ``%%bash``."""
     first = next((line for line in lines if line.strip()), "")
-    if first.startswith("%%") and not first.startswith(_PYTHON_MAGICS):
+    return first.startswith("%%") and not first.startswith(_PYTHON_MAGICS)
+
+
+def _magic_lines(lines: list[str]) -> Iterator[bool]:
+    """Which lines only IPython understands. A line may begin with the operator `%` or `!=`."""
+    if _is_foreign(lines):
         yield from (bool(line.strip()) for line in lines)
         return
     continued = False

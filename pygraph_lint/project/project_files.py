@@ -425,8 +425,6 @@ class Project:
 
         facts = self._facts(self._records)
         linked = link(facts.values(), options.asked, bodies_of=self._loops.of, before=self._linked)
-        problems = [record.problem for _, record in self._records.values()]
-        linked.unreadable = any(problems) or bool(self._unreadable)
         self._linked = linked
         self._loops.keep()
         return facts, linked, self._rules, options

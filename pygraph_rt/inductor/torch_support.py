@@ -107,6 +107,24 @@ def reinterpret() -> Callable[..., torch.Tensor]:
     return guards._reinterpret_tensor  # type: ignore[attr-defined, no-any-return]
 
 
+def guard_of() -> Callable[[list[Any]], Callable[..., bool]] | None:
+    """What makes a guard of tensors in C++ (`Platform.guard_of`); None where torch has none."""
+    from torch._C._dynamo import guards
+
+    make = getattr(guards, "TensorGuards", None)
+    if make is None:
+        return None
+
+    def of(tensors: list[Any]) -> Callable[..., bool]:
+        sizes = [list(tensor.shape) for tensor in tensors]
+        strides = [list(tensor.stride()) for tensor in tensors]
+        guard = make(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+        check: Callable[..., bool] = guard.check
+        return check
+
+    return of
+
+
 def option_names() -> frozenset[str]:
     """Every name that Inductor's configuration knows."""
     from torch._inductor import config

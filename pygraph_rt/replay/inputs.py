@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pygraph_rt.plan.memory_blocks import alignment_class
@@ -11,6 +11,12 @@ from pygraph_rt.plan.replay_plan import TensorLayout
 from pygraph_rt.replay.platform import Platform
 
 _CLASS_MASK = 255
+# So often a guard is made of the tensors of a call; others are looked at one by one.
+_MOST_GUARDS = 4
+
+
+def _no_guard(*_: Any) -> bool:
+    return False
 
 
 class Input(NamedTuple):
@@ -53,8 +59,12 @@ class InputAddresses:
         """`stays` are arguments that have not moved so far."""
         self._addresses = addresses
         self._same_addresses = platform.same_addresses
+        self._guard_of = platform.guard_of
+        self._guards_left = _MOST_GUARDS if platform.guard_of is not None else 0
+        # Whether tensors are laid out as those of an earlier call that fitted; False: perhaps.
+        self._as_before: Callable[..., bool] = _no_guard
         # `fits`, written out: a call has hundreds of inputs.
-        self._layouts = [(item.argument, item.layout, *item.layout) for item in inputs]
+        self._layouts = [(item.layout, *item.layout) for item in inputs]
         self._by_argument = {item.argument: item for item in inputs}
         still = [item.argument for item in inputs if item.argument in stays]
         moving = [item for item in inputs if item.argument not in stays]
@@ -68,12 +78,9 @@ class InputAddresses:
         """Write the addresses of inputs that moved; False where one is aligned or laid out in
         another way than at the capture.
         """
-        for argument, layout, size, stride, dtype, device in self._layouts:
-            value = args[argument]
-            same = value.shape == size and value.stride() == stride and value.dtype is dtype
-            plain = value.device == device and not (value.is_neg() or value.is_conj())
-            if not ((same and plain) or layout.fits(value)):
-                return False
+        tensors = [args[i] for i in self._by_argument]
+        if not self._as_before(*tensors) and not self._fit(tensors):
+            return False
         still, _moving, arguments = self._followed
         if still and not self._same_addresses(args, self._where, still):
             if not self._follow_still(args, still):
@@ -81,6 +88,20 @@ class InputAddresses:
             arguments = self._followed.arguments
         now: list[int] = [args[i].data_ptr() for i in arguments]
         return now == self._known or self._follow_moving(now)
+
+    def _fit(self, tensors: list[Any]) -> bool:
+        """Whether inputs are laid out as at the capture."""
+        for value, (layout, size, stride, dtype, device) in zip(
+            tensors, self._layouts, strict=True
+        ):
+            same = value.shape == size and value.stride() == stride and value.dtype is dtype
+            plain = value.device == device and not (value.is_neg() or value.is_conj())
+            if not ((same and plain) or layout.fits(value)):
+                return False
+        if self._guards_left and self._guard_of is not None:
+            self._guards_left -= 1
+            self._as_before = self._guard_of(tensors)
+        return True
 
     def _follow_still(self, args: list[Any], still: list[int]) -> bool:
         """Follow inputs that had stayed put until now; those that move from here on are compared

@@ -37,7 +37,9 @@ class Platform:
     """capturing: whether the current stream is being captured. device: the current GPU. stream: a
     GPU's current stream. generator: a GPU's default generator. reinterpret: a view of a tensor by
     size, strides and offset. state_of: what reads the global switches that a generated function's
-    library calls read (cuda/global_flags.py).
+    library calls read (cuda/global_flags.py). guard_of: what tells whether tensors have the sizes,
+    strides, dtypes and devices of given ones, and no other bits for conjugates or negatives; it may
+    say False where they have.
     """
 
     capturing: Callable[[], bool]
@@ -48,3 +50,4 @@ class Platform:
     state_of: Callable[[Any], Callable[[], Hashable]]
     native: Native = Native()
     same_addresses: _Same = same_addresses
+    guard_of: Callable[[list[Any]], Callable[..., bool]] | None = None

@@ -294,11 +294,13 @@ class Group:
             log.info("%s: %s, because %s.", names, choice.winner, choice.why)
 
     def _note(self, member: Member, choice: Choice) -> None:
-        """Report a choice, and remember it for later processes if it is no guess."""
+        """Report a choice, and remember it for later processes if it is no guess, and calls with
+        graphs will not be quicker there.
+        """
         region, spread = member.region, choice.costs.get(choice.winner)
         region.choice, region.choice_why = choice.winner, choice.why
         region.candidates = {name: asdict(spread) for name, spread in choice.costs.items()}
-        if choice.noisy:
+        if choice.noisy or self._selector.will_be_quicker():
             return
         period = spread.median if spread else 0.0
         self.leader.decisions.save(member.key, Decision(choice.winner, choice.why, period))
@@ -334,8 +336,15 @@ class Selector:
     time.
     """
 
-    def __init__(self, instruments: Instruments, ballots: Ballots | None = None) -> None:
+    def __init__(
+        self,
+        instruments: Instruments,
+        ballots: Ballots | None = None,
+        will_be_quicker: Callable[[], bool] = bool,
+    ) -> None:
+        """`will_be_quicker`: whether what makes calls with graphs quicker is still being built."""
         self.instruments = instruments
+        self.will_be_quicker = will_be_quicker
         self.ballots = ballots or Ballots()
         self._lock = threading.RLock()
         self._calls = threading.local()

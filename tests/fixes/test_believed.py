@@ -57,7 +57,7 @@ def test_a_parameter_is_what_a_call_path_passes(tmp_path: Path) -> None:
 
 def test_safe_fixes_do_not_rest_on_call_paths(tmp_path: Path) -> None:
     made = _fixed(tmp_path / "two", {"helper.py": HELPER, "model.py": CALLER}, False).applied
-    assert [fix.rewrite for _, fix in made] == ["breaking_function"]  # whatever `limit` is
+    assert not made
     alone = _fixed(tmp_path / "one", {"helper.py": HELPER}, True)
     assert not alone.applied
 

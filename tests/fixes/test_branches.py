@@ -525,6 +525,23 @@ def test_what_another_file_raises_is_not_this_error() -> None:
         assert fix is not None and fix.applicability == "declined"
 
 
+@pytest.mark.parametrize(
+    ("limit", "is_tensor"), [("shape[-1]", False), ("shape.max()", True), ("shape[0] + 1", False)]
+)
+def test_a_size_that_is_compared_with_an_element_may_be_compared_with_a_size(
+    limit: str, is_tensor: bool
+) -> None:
+    text = (
+        "import torch\n\n\ndef forward(x: torch.Tensor, shape: torch.Tensor):\n"
+        f"    most = {limit}\n    if «x.shape[0] > most»:\n"
+        "        raise ValueError('too many')\n    return x * 2\n"
+    )
+    fix, after = offer(text, "PG303")
+    assert fix is not None and ("_assert_async" in after) is is_tensor
+    if not is_tensor:  # the annotation says something else
+        assert torch.equal(module_of(after).forward(torch.ones(2), (2, 2)), torch.full((2,), 2.0))
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.11 and later have except*")
 def test_a_group_that_the_file_catches_may_hold_this_error() -> None:
     text = (

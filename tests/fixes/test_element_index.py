@@ -133,17 +133,3 @@ def test_what_can_be_removed_is_not_left_out(end: str) -> None:
     old, new = (module_of(each).Schedule() for each in (text, changed))
     for index in (torch.tensor(1), 3):
         assert torch.equal(old._scaled(x, index), new._scaled(x, index))
-
-
-def test_where_leaving_out_is_safe_what_only_an_unsafe_fix_removes_still_counts() -> None:
-    text, spans = marked(LOOKED_UP.replace("«END»", "pass").replace("kept[t]", "kept[t * 2]"))
-    found = [
-        finding(text, span, code, closed=True, position="yes")
-        for span, code in zip(spans, ("PG407", "PG407"), strict=True)
-    ]
-    fixes = [fix for fix in fix_text(text, found) if fix is not None]
-    assert [(fix.rewrite, fix.applicability) for fix in fixes] == [
-        ("breaking_function", "safe")
-    ] * 2
-    rather = [fix.rather.rewrite for fix in fixes if fix.rather is not None]
-    assert rather == ["element_index", "element_index"]

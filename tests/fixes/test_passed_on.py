@@ -115,6 +115,12 @@ def test_layers_and_helpers_around_it_go_with_it(old: str, new: str, left: int) 
          "        return x", 2),
         ("return self.last(", "for _ in range(9):\n            x = x * 2\n        return self.last("
          "", 3),
+        # Layers of torch's own are not compiled where such code calls them.
+        ("self.last = nn.Linear(2, 2)", "self.last = nn.Sequential("
+         + ", ".join(["nn.Linear(2, 2)", "nn.GELU()"] * 5) + ")", 3),
+        ("self.last = nn.Linear(2, 2)", "self.last = nn.Sequential(*[nn.Linear(2, 2)])", 3),
+        ("self.last = nn.Linear(2, 2)", "self.last = nn.TransformerEncoderLayer(2, 1)", 3),
+        ("self.last = nn.Linear(2, 2)", "self.last = nn.Sequential(Inner(), nn.GELU())", 4),
         # Of what nobody calls, as far as known, the graph begins there.
         ("return self.middle(x.sin())", "return self.other(x.sin())", 4),
     ],

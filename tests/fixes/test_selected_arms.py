@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.fixes.equivalence import assert_near, breaks, module_of, run
-from tests.fixes.support import offer
+from tests.fixes.support import decline, marked, offer
 
 HEAD = """import torch
 
@@ -337,3 +337,44 @@ def test_a_check_keeps_its_comments() -> None:
     _, after = offer(text.format(beside, ""), "PG303")
     assert "_assert_async" not in after and "not torch.compiler.is_compiling()\n" in after
     assert [after.count(each) for each in ("# first", "# second", "# why", "# behind")] == [1] * 4
+
+
+DIVIDED = {
+    "a choice": "    mean = 0 if «kept.sum() == 0» else total / kept.sum()\n    return x + mean\n",
+    "returned": (
+        "    if «kept.sum() == 0»:\n        return total * 0\n    return total / kept.sum()\n"
+    ),
+    "a name that is changed": (
+        "    if «kept.sum() > 0»:\n        total = total / kept.sum()\n    return total\n"
+    ),
+    "a name of the arm": (
+        "    if «kept.sum() > 0»:\n        mean = total / kept.sum()\n        total = mean * 2\n"
+        "    return total\n"
+    ),
+    "in an update": "    if «kept.sum() > 0»:\n        total += 1 / kept.sum()\n    return total\n",
+}
+OF_KEPT = (
+    "import torch\n\n\ndef forward(x: torch.Tensor, kept: torch.Tensor):\n"
+    "    total = (x * kept).sum()\n"
+)
+
+
+@pytest.mark.parametrize("name", DIVIDED)
+@pytest.mark.parametrize("kept", [(0.0, 0.0), (1.0, 0.0)])
+def test_a_division_that_is_not_chosen_gives_no_nan(name: str, kept: tuple[float, ...]) -> None:
+    text = OF_KEPT + DIVIDED[name]
+    fix, after = offer(text, "PG301")
+    assert fix is not None and "torch.where(chosen, " in after
+    found = []
+    for each in (marked(text)[0], after):
+        x, of = torch.tensor([2.0, 3.0], requires_grad=True), torch.tensor(kept, requires_grad=True)
+        result = module_of(each).forward(x, of)
+        grads = torch.autograd.grad(result.sum(), (x, of), materialize_grads=True)
+        found.append([result.detach(), *grads])
+    assert all(torch.equal(old, new) for old, new in zip(*found, strict=True))
+    assert all(each.isfinite().all() for each in found[1])
+
+
+def test_a_division_in_the_middle_of_an_expression_stays() -> None:
+    text = OF_KEPT + "    return abs(total / kept.sum() if «kept.sum() > 0» else total)\n"
+    decline(text, "PG301", "divide by zero")

@@ -217,7 +217,10 @@ def test_empty_and_foreign_notebooks(lint: Lint) -> None:
         "files = !ls",
         "time = %time 1",
         "%%time\nx = 1",
-        "%%html\n<a>",
+        "%%html\n<a>\n  <b>",
+        "%%bash\nfor i in 1 2; do\n  echo hi\ndone",
+        "z = (\n    3\n    % 2\n    != 1\n)",
+        "z = 'is %s' \\\n    % (2,)",
         "if True:\n    %cd ..",
     ],
 )

@@ -24,6 +24,7 @@ import torch
 
 from pygraph_rt.capture import address_words, checks, observe, placeholders, record, unknown_words
 from pygraph_rt.cuda.structures import KernelNode, KernelParams
+from pygraph_rt.inductor import torch_support
 from pygraph_rt.memory import library_outputs
 from pygraph_rt.memory import pool as allocator_pool
 from pygraph_rt.plan.memory_blocks import extent
@@ -402,6 +403,7 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> GraphMaker:
         reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
         state_of=lambda function: lambda: ("state",),
         native=Native(LAUNCH_HELPER, MEMORY_HELPER),
+        guard_of=torch_support.guard_of(),
     )
     disposal = Disposal(gpu, lambda: False)  # type: ignore[arg-type]
     memory = GraphMemory(lambda device: 1 << 40)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from array import array
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pygraph_rt.inductor import torch_support
 from pygraph_rt.plan.memory_blocks import alignment_class
 from pygraph_rt.plan.replay_plan import TensorLayout
 from pygraph_rt.replay.inputs import Input, InputAddresses
@@ -25,21 +27,27 @@ Make = Callable[[Items, array], Follow]
 LAYOUT = TensorLayout((1,), (1,), torch.float32, torch.device("cpu"))
 
 
-def in_python(items: Items, addresses: array[int], stays: bool) -> Follow:
-    platform: Any = SimpleNamespace(same_addresses=same_addresses)
-    still = [argument for argument, _, _ in items] if stays else []
-    return InputAddresses([Input(*i, LAYOUT) for i in items], still, addresses, platform).follow
+def in_python(inputs: list[Input], addresses: array[int], way: str) -> Follow:
+    guard_of = None if "without" in way else torch_support.guard_of()
+    platform: Any = SimpleNamespace(same_addresses=same_addresses, guard_of=guard_of)
+    still = [item.argument for item in inputs] if "stayed" in way else []
+    return InputAddresses(inputs, still, addresses, platform).follow
 
 
-@pytest.fixture(params=["Python", "Python, stayed so far", "compiled code"])
+WAYS = ["Python", "Python, stayed so far", "Python without guards", "compiled code"]
+
+
+@pytest.fixture(params=WAYS)
 def make(request: pytest.FixtureRequest) -> Make:
     if request.param == "compiled code":
         module = request.getfixturevalue("memory_module")
         return lambda items, addresses: module.Inputs(tuple((*i, LAYOUT) for i in items))
-    return lambda items, addresses: in_python(items, addresses, "stayed" in request.param)
+    return lambda items, addresses: in_python(
+        [Input(*item, LAYOUT) for item in items], addresses, request.param
+    )
 
 
-@pytest.fixture(params=["Python", "Python, stayed so far", "compiled code"])
+@pytest.fixture(params=WAYS)
 def make_laid_out(request: pytest.FixtureRequest) -> Callable[[torch.Tensor, array], Follow]:
     """What follows one input, laid out as a tensor is, whose place among the addresses is 0."""
 
@@ -49,9 +57,7 @@ def make_laid_out(request: pytest.FixtureRequest) -> Callable[[torch.Tensor, arr
         if request.param == "compiled code":
             follow: Follow = request.getfixturevalue("memory_module").Inputs((item,))
             return follow
-        platform: Any = SimpleNamespace(same_addresses=same_addresses)
-        still = [0] if "stayed" in request.param else []
-        return InputAddresses([Input(*item)], still, addresses, platform).follow
+        return in_python([Input(*item)], addresses, request.param)
 
     return made
 
@@ -155,6 +161,32 @@ def test_an_input_whose_memory_means_something_else_is_not_followed(
     assert follow([usual.conj().conj()], addresses)
 
 
+def test_a_guard_is_made_of_what_fitted_and_holds_no_tensor() -> None:
+    """One call looks at each input, the next ones at all in one call of C++."""
+    tensors = [torch.zeros(3, 4), torch.zeros(2, dtype=torch.int64)]
+    layouts = [TensorLayout(x.shape, x.stride(), x.dtype, x.device) for x in tensors]
+    inputs = [
+        Input(number, number, alignment_class(x.data_ptr()), layout)
+        for number, (x, layout) in enumerate(zip(tensors, layouts, strict=True))
+    ]
+    made: list[int] = []
+    guard_of = torch_support.guard_of()
+    assert guard_of is not None
+
+    def counted(given: list[Any]) -> Callable[..., bool]:
+        made.append(len(given))
+        return guard_of(given)
+
+    platform: Any = SimpleNamespace(same_addresses=same_addresses, guard_of=counted)
+    follow = InputAddresses(inputs, [], array("Q", [0, 0]), platform).follow
+    for _ in range(3):
+        assert follow(tensors, array("Q"))
+    assert made == [2]
+    held = [weakref.ref(each) for each in tensors]
+    del tensors
+    assert [each() for each in held] == [None, None]
+
+
 PLACES = [aligned(residue) for residue in (0, 0, 64, 64, 32)]
 
 
@@ -163,9 +195,10 @@ PLACES = [aligned(residue) for residue in (0, 0, 64, 64, 32)]
 def test_all_ways_say_the_same(memory_module: Any, calls: list[tuple[int, int, int]]) -> None:
     items = ((0, 2, 256), (1, 0, 64), (2, 1, 64))
     ways: list[tuple[array[int], Follow]] = []
-    for stays in (False, True):
+    inputs = [Input(*item, LAYOUT) for item in items]
+    for way in WAYS[:3]:
         addresses = array("Q", [0] * 3)
-        ways.append((addresses, in_python(items, addresses, stays)))
+        ways.append((addresses, in_python(inputs, addresses, way)))
     ways.append((array("Q", [0] * 3), memory_module.Inputs(tuple((*i, LAYOUT) for i in items))))
     for call in calls:
         args = [PLACES[i] for i in call]

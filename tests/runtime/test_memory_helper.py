@@ -66,8 +66,10 @@ def test_the_first_question_starts_a_build_and_a_later_one_is_answered(
     assert helper.ask() is None
     assert time.monotonic() - started < 1
     assert helper.open
+    assert helper.building
     compiler.unlink()
     module = settled(helper)
+    assert not helper.building
     assert module.Plan(None, (), 0, (), ()) is not None
     assert helper.ask() is module
     assert built_in(folder) == [memory.built_file(folder).name]
@@ -84,6 +86,7 @@ def test_little_work_starts_no_build_but_takes_what_is_there(
     assert helper.ask(memory.ENOUGH - 1) is None
     assert helper._process is None
     assert helper.open
+    assert not helper.building
     assert helper.ask(1) is None
     assert helper._process is not None
     assert settled(helper) is not None

@@ -13,6 +13,7 @@ import torch
 from pygraph_rt.cuda import native
 from pygraph_rt.cuda.structures import KernelNode, KernelParams, RawNode
 from pygraph_rt.errors import DriverError
+from pygraph_rt.inductor import torch_support
 from pygraph_rt.memory import allocate as taking
 from pygraph_rt.plan.graph import Patch, PatchPlan, SubGraph
 from pygraph_rt.plan.memory_blocks import Block, alignment_class
@@ -94,6 +95,7 @@ class Rig:
             reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
             state_of=lambda function: self.read_state,
             native=Native(self.native, software_gpu.MEMORY_HELPER),
+            guard_of=torch_support.guard_of(),
         )
         kernel = bytes(KernelParams())
         nodes = {}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
-from pygraph_rt.select.groups import Phase
+from pygraph_rt.select.groups import Phase, Selector
 from pygraph_rt.select.remembered import Decisions
 from tests.runtime.simulated_loop import Machine, Part, entry, selector
 
@@ -283,3 +283,18 @@ def test_what_noise_decided_is_not_remembered(tmp_path: Path) -> None:
     run(part, 640)
     assert quiet.group is not None
     assert kept.load("k") is not None
+
+
+def test_what_was_measured_before_a_helper_was_built_is_not_remembered(tmp_path: Path) -> None:
+    kept, machine, building = Decisions(tmp_path), Machine(), [True]
+    selected = Selector(machine.instruments(), will_be_quicker=lambda: building[0])
+    for expected in (None, GRAPH):
+        part = Part(machine, **HOST_BOUND)
+        part.key = "k"
+        watched = entry(selected, part, decisions=kept)
+        run(part, 640)
+        assert watched.group is not None
+        assert part.choice == GRAPH
+        found = kept.load("k")
+        assert (found and found.choice) == expected
+        building[0] = False

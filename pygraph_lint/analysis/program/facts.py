@@ -240,8 +240,6 @@ class ModuleFacts:
     set_outside: frozenset[str] = frozenset()  # attributes of other objects that it sets
     inner_imports: set[str] = field(default_factory=set)  # what its functions import
     beside: Beside = ()  # what the file's imports find in its folder, or in one around it
-    traces_whole: bool = False  # some code may be exported, scripted, compiled as one graph
-    handed_on: frozenset[str] = frozenset()  # names of what it reads and does not call
 
     @property
     def is_test(self) -> bool:

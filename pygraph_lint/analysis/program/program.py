@@ -81,7 +81,6 @@ class Program:
         if list(map(_names, new)) != list(map(_names, old)) or not all(map(self._has_all, old)):
             return False
         self.replaced = list(zip(old, new, strict=True))
-        self.__dict__.pop("handed_on", None)
         if list(map(_held, new)) != list(map(_held, old)):
             self.targets.clear()
             self.edges.clear()
@@ -384,17 +383,6 @@ class Program:
                 found.add(self.symbol(name) or name)
         return frozenset(name for name in found if name.startswith(prefix))
 
-    @cached_property
-    def traced_whole(self) -> bool:
-        """Whether some code of the project may be exported, scripted, or compiled as one graph."""
-        unknown = self._unread is not EVERYTHING_ANALYSED
-        return unknown or any(module.traces_whole for module in self.modules.values())
-
-    @cached_property
-    def handed_on(self) -> frozenset[str]:
-        """The last names of what some file reads and does not call."""
-        return frozenset().union(*(module.handed_on for module in self.modules.values()))
-
     # -- tables
 
     def members(self, holder: str) -> list[str]:
@@ -479,7 +467,6 @@ def _names(module: ModuleFacts) -> tuple[object, ...]:
         list(module.types.items()),
         module.patched,
         module.inner_imports,
-        module.traces_whole,
     )
 
 

@@ -81,12 +81,11 @@ class ProjectView:
     ``subclassed`` the qualified classes with a subclass anywhere, ``tensors`` the assumptions about
     parameters, attributes and results that some call path confirms. ``closed`` says that nothing
     outside the checked files subclasses, replaces, inspects, scripts or exports what is in them,
-    ``traced_whole`` that some checked file may export, script, or compile as one graph,
     ``left_out`` where its code in regions calls what torch.compiler.disable keeps out of compiled
     code, ``called`` the qualified names of its functions that code of other files in regions calls,
     and with them, as ``function(size)``, the parameters with a default that most calls in regions
     pass, ``wrapping`` the decorators in it that put a function of their own around what they are
-    given, ``handed_on`` the names of functions in it that some file may read without calling them.
+    given.
     """
 
     module: str = "module"
@@ -95,19 +94,16 @@ class ProjectView:
     subclassed: frozenset[str] = frozenset()
     tensors: frozenset[Need] = frozenset()
     closed: bool = False
-    traced_whole: bool = False
     left_out: frozenset[Span] = frozenset()
     called: frozenset[str] = frozenset()
     wrapping: frozenset[str] = frozenset()
-    handed_on: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:
         """The same text for the same view, in every process."""
         parts = (self.patched, self.subclassed, self.tensors, self.left_out)
         names = (sorted(part) for part in (*parts, self.called, self.wrapping))
-        closed = self.closed and (self.traced_whole, *sorted(self.handed_on))
-        return repr((self.module, self.is_package, closed, *names))
+        return repr((self.module, self.is_package, self.closed, *names))
 
 
 _NUMBER_TYPES = {bool: "bool", int: "int", float: "float", complex: "complex"}

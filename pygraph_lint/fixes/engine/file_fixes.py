@@ -9,7 +9,6 @@ import re
 from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -122,16 +121,13 @@ class _Places:
 
     @cached_property
     def _remaining(self) -> _Places:
-        """The same places, with those findings only that no rewrite removes where they stand. Where
-        leaving code out may be safe, only what a safe one removes is gone.
-        """
-        usable = ("safe",) if self._findings[0].view.closed else ("safe", "unsafe")
+        """The same places, with those findings only that no rewrite removes where they stand."""
         left = copy(self)
         left._findings = [
             finding
             for finding in self._findings
             if not any(
-                offer.applicability in usable and not offer.remains
+                offer.applicability in ("safe", "unsafe") and not offer.remains
                 for rewrite in _serving(finding)
                 if not rewrite.trusting
                 for offer in [self.answer(rewrite, finding)]
@@ -149,8 +145,7 @@ def _offer(places: _Places, finding: Finding) -> Fix | None:
     for rewrite in rewrites:
         offer = places.answer(rewrite, finding)
         if offer.applicability == "safe":
-            more = [each for each in offers if each.applicability == "unsafe"]
-            return replace(offer, rather=more[0]) if more and rewrite.trusting else offer
+            return offer
         offers.append(offer)
     usable = [offer for offer in offers if offer.applicability == "unsafe"]
     concerned = [offer for offer in offers if offer.reason]

@@ -207,22 +207,16 @@ def _plan(attempts: _Attempts, findings: Sequence[Finding]) -> dict[Path, Made]:
         lines = split_lines(runner.source(path).text) if refused else []
         wanted: Made = []
         for finding in group:
-            usable = _usable(finding.fix, allowed) if selection.fixable(finding.code) else []
-            if refused:
-                usable = [
-                    fix for fix in usable if _subject(path, lines, finding, fix) not in refused
-                ]
-            now = (fix for fix in usable[:1] if not attempts.early or fix.rewrite in EARLY)
-            wanted += [(finding, fix) for fix in now]
+            fix = finding.fix if selection.fixable(finding.code) else None
+            if fix is None or fix.applicability not in allowed:
+                continue
+            if attempts.early and fix.rewrite not in EARLY:
+                continue
+            if not refused or _subject(path, lines, finding, fix) not in refused:
+                wanted.append((finding, fix))
         if wanted:
             plan[path] = wanted
     return plan
-
-
-def _usable(fix: Fix | None, allowed: set[str]) -> list[Fix]:
-    """The rewrites offered for a finding that are allowed, best first."""
-    offered = [fix.rather, fix] if fix is not None else []
-    return [each for each in offered if each is not None and each.applicability in allowed]
 
 
 def _subject(

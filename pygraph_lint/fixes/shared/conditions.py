@@ -6,6 +6,7 @@ import ast
 
 from pygraph_lint.analysis.syntax.nodes import dotted, method_name
 from pygraph_lint.fixes.engine.site import Declined, Site
+from pygraph_lint.fixes.shared.factories import is_integer
 
 _REDUCING = frozenset(("any", "all", "item", "sum", "max", "min", "mean"))
 PLAIN = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
@@ -120,8 +121,35 @@ def is_truth(site: Site, node: ast.expr) -> bool:
     if not _SYNCHRONOUS.isdisjoint(attributes) or not site.ask.is_tensor(node):
         return False
     if isinstance(node, ast.Compare):
-        return len(node.ops) == 1 and isinstance(node.ops[0], PLAIN)
+        plain = len(node.ops) == 1 and isinstance(node.ops[0], PLAIN)
+        return plain and not _may_compare_sizes(site, node)
     return method_name(node) in ("any", "all")
+
+
+def _may_compare_sizes(site: Site, node: ast.Compare) -> bool:
+    """Whether a size is compared with an element of a parameter: that may be a shape, whatever its
+    annotation says.
+    """
+    sides = [node.left, *node.comparators]
+    sizes = [
+        each for each in sides if not isinstance(each, ast.Constant) and is_integer(site, each)
+    ]
+    return bool(sizes) and any(_is_element(site, each) for each in sides if each not in sizes)
+
+
+def _is_element(site: Site, node: ast.expr) -> bool:
+    if isinstance(node, ast.Name):
+        found = site.ask.definitions.reaching(node)
+        values = [each.value for each in found if each.value is not None]
+    else:
+        values = [node]
+    parts = (part for each in values for part in ast.walk(each) if isinstance(part, ast.Subscript))
+    owners = [part.value for part in parts if isinstance(part.value, ast.Name)]
+    return any(
+        isinstance(each.node, ast.arg)
+        for owner in owners
+        for each in site.ask.definitions.reaching(owner)
+    )
 
 
 def is_limit(site: Site, node: ast.AST) -> bool:

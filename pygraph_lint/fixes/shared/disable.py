@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
 
 from pygraph_lint.analysis.control_flow.statement_graph import parameters
-from pygraph_lint.analysis.syntax.nodes import dotted
+from pygraph_lint.analysis.domain.region import RegionKind
+from pygraph_lint.analysis.syntax.nodes import last_part
 from pygraph_lint.fixes.engine.imports import imported_above, use_torch
-from pygraph_lint.fixes.engine.names import own_nodes, stores
+from pygraph_lint.fixes.engine.names import stores
 from pygraph_lint.fixes.engine.site import Declined, Site
 from pygraph_lint.fixes.shared.call_chains import calls_of
-from pygraph_lint.fixes.shared.guards import may_name_caller
 
 
 def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:
@@ -59,43 +58,15 @@ def _torch_above(site: Site, function: ast.FunctionDef) -> str:
     return torch
 
 
-def leave_out(site: Site, functions: Iterable[ast.FunctionDef] = ()) -> None:
-    """State whether it is safe to leave functions out of compiled code, which by default it is not:
-    exports do not see into them, and others may look at them.
-    """
-    functions = list(functions)
-    safe = bool(functions) and all(_is_out_of_sight(site, each) for each in functions)
-    site.safe_only_if("left-out", safe, "torch.export, torch.jit and others do not see into it")
+def leave_out(site: Site) -> None:
+    """State that it is not safe to leave a function out of compiled code."""
+    site.safe_only_if("left-out", False, _LEFT_OUT)
 
 
-def _is_out_of_sight(site: Site, function: ast.FunctionDef) -> bool:
-    """Whether nothing but calls meets a function: nobody exports it, hands it on or decorates it,
-    it asks and draws nothing, and says nothing of who called it.
-    """
-    view, owner, nodes = site.finding.view, site.ask.parent(function), own_nodes(function)
-    if not view.closed or view.traced_whole or function.name in view.handed_on:
-        return False
-    plain = not (getattr(owner, "decorator_list", ()) or getattr(owner, "keywords", ()))
-    kinds = {dotted(each) for each in function.decorator_list}
-    if not plain or kinds - _KINDS_OF_METHODS or _ASKING.search(site.source.text):
-        return False
-    own = (function.name, f"self.{function.name}")
-    again = any(isinstance(each, ast.expr) and dotted(each) in own for each in nodes)
-    calls = [each for each in nodes if isinstance(each, ast.Call)]
-    silent = not any(may_name_caller(site, each) for each in calls)
-    names = (site.ask.callee(each) or "" for each in calls)
-    of_numpy = ("numpy", "__array__", "ndarray")
-    arrays = any(
-        getattr(each, "attr", "") in of_numpy for each in (*nodes, *ast.walk(function.args))
-    )
-    on_host = arrays or any(
-        name.startswith(("numpy.", "random.", "torch.manual_seed")) for name in names
-    )
-    return silent and not again and not on_host
-
-
-_KINDS_OF_METHODS = {"staticmethod", "classmethod"}
-_ASKING = re.compile(r"compiling|exporting|dynamo")
+_LEFT_OUT = (
+    "its own operations run one by one and give what eager code gives; torch.export, torch.jit and"
+    " others do not see into it"
+)
 
 
 def disable_wrappers(site: Site, function: ast.FunctionDef) -> None:
@@ -136,8 +107,10 @@ def is_called(site: Site, function: ast.FunctionDef, here: bool = False) -> bool
     """Whether other code of a region leads here: a call path, or a call in this file or another. A
     name that begins with `_` is not for users, so some file calls it, and nobody compiles a
     constructor. ``here``: whether it is more than what only other files call, which their users
-    may compile by itself.
+    may compile by itself. What is given to torch.compile is none.
     """
+    if _is_compiled(site, function):
+        return False
     if re.match(r"_(?!_)|__init__$", function.name):
         return True
     owner = site.ask.parent(function)
@@ -153,6 +126,20 @@ def is_called(site: Site, function: ast.FunctionDef, here: bool = False) -> bool
     before = rf"{getattr(owner, 'name', '')}\." if layer else r"(\S+\.)?"
     named = re.compile(rf"calls {before}{re.escape(function.name)}(, |$)")
     return bool(steps) and (function is site.function or any(map(named.search, steps)))
+
+
+def _is_compiled(site: Site, function: ast.FunctionDef) -> bool:
+    """Whether torch.compile is given the function itself: ``torch.compile(self._loss)``."""
+    region = site.finding.region
+    root = region is not None and region.kind is RegionKind.COMPILED and len(region.call_path) == 1
+    given = (
+        each.args[0]
+        for each in site.ask.of_kind(ast.Call)
+        if each.args and site.ask.callee(each) == "torch.compile"
+    )
+    return (root and function is site.function) or any(
+        last_part(each) == function.name for each in given
+    )
 
 
 def passed_to(site: Site, function: ast.FunctionDef) -> frozenset[str]:

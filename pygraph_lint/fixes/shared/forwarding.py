@@ -195,9 +195,25 @@ def _is_skipped(node: ast.AST) -> bool:
 def _layers(site: Site, node: ast.expr) -> int:
     place = place_of_layer(site.ask.definitions, node.func) if isinstance(node, ast.Call) else None
     owner = site.ask.owner(node)
-    if not isinstance(node, ast.Call) or owner is None or not stored(owner, place or ""):
+    made = stored(owner, place or "") if owner is not None else []
+    if not isinstance(node, ast.Call) or not made:
         return 0
-    return _MANY if isinstance(node.func, ast.Name) else 1
+    return _MANY if isinstance(node.func, ast.Name) else max(_of_layer(site, each) for each in made)
+
+
+def _of_layer(site: Site, made: ast.expr) -> int:
+    """How many operations a call of a layer is, at most. What a layer of torch's own calls is not
+    compiled where that is called from code which is left out.
+    """
+    name = site.ask.callee(made) if isinstance(made, ast.Call) else None
+    if name == "torch.nn.Sequential" and isinstance(made, ast.Call):
+        layers = [site.ask.callee(each) or "" for each in made.args if isinstance(each, ast.Call)]
+        listed = len(layers) == len(made.args)
+        return sum(each.startswith("torch.nn.") for each in layers) if listed else _MANY
+    return _MANY if (name or "").startswith(_LARGE) else 1
+
+
+_LARGE = ("torch.nn.MultiheadAttention", "torch.nn.Transformer")
 
 
 def operations(site: Site, nodes: Iterable[ast.AST]) -> int:

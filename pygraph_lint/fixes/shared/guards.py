@@ -143,18 +143,6 @@ def says(site: Site, statement: ast.stmt, logs: bool) -> bool:
     return isinstance(call.func, ast.Attribute) and (logs or call.func.attr in _LOG_METHODS)
 
 
-def may_name_caller(site: Site, call: ast.Call) -> bool:
-    """Whether a call may say who called the function around it: a warning does, or a log record
-    that is given for another place.
-    """
-    named = {each.arg for each in call.keywords}
-    logs = getattr(call.func, "attr", "") in _LOG_METHODS
-    if not named.isdisjoint(("stacklevel", "stack_info")) or (logs and None in named):
-        return True
-    warns = (site.ask.callee(call) or "").startswith("warnings.")
-    return warns or bool(_WARNING.search(getattr(call.func, "id", "")))
-
-
 def only_sets(site: Site, statement: ast.stmt) -> bool:
     """Whether what ``says`` holds of sets what is shown, and shows nothing:
     ``warnings.simplefilter("ignore")``.

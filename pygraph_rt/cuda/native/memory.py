@@ -143,6 +143,11 @@ class Helper:
                 self._lock.release()
         return self._module
 
+    @property
+    def building(self) -> bool:
+        """Whether a build is under way, here or in another process."""
+        return self.open and self._work >= ENOUGH
+
     def _look(self) -> None:
         """Raises OSError or ImportError where there will be no helper."""
         over = self._process is not None and self._process.poll() is not None

@@ -51,11 +51,12 @@ from pygraph_lint.fixes.shared.conditions import (
     single_elements,
     tested_operands,
 )
+from pygraph_lint.fixes.shared.divisors import divided, divisors
 from pygraph_lint.fixes.shared.guards import not_compiling
 
 BOTH_ARMS = (
-    "both arms are computed: dtypes, strides and aliases may differ, and gradients see a nan of"
-    " either arm"
+    "both arms are computed: dtypes, strides and aliases may differ, and gradients may be nan, or"
+    " zeros instead of none"
 )
 
 
@@ -102,6 +103,7 @@ def _assigns(
     lines: list[Line] = []
     names = {step.name for step in plan}
     several = sum(not step.own for step in plan) > 1
+    several |= bool(divisors(site, (it for step in plan for it in (step.value, step.other) if it)))
     if several and not (isinstance(condition, cst.Name) and condition.value not in names):
         if isinstance(condition, cst.Name):
             condition = expression("{asked} != 0", asked=condition)
@@ -151,10 +153,10 @@ def _selected(
     again: bool,
 ) -> Line:
     """What a step becomes. ``again``: an earlier one assigns its name, too."""
+    torch, value = use_torch(site), divided(site, step.value, condition, not step.negated)
     if step.own:
         _expect_fitting(site, step.value, shape_of(site, step.value))
-        return old
-    torch, value = use_torch(site), site.expression_node(step.value)
+        return old.with_deep_changes(old.body[0], value=value)
     if isinstance(step.target, ast.Subscript) or not isinstance(step.statement, ast.Assign):
         shown = held_by(site, node.test) == root_of(step.name)
         site.require("computable", not shown, "an arm writes to the tensor that is asked")
@@ -165,7 +167,8 @@ def _selected(
         site.require("computable", not kept, "what is written to is needed for its gradient")
     if isinstance(step.statement, ast.Assign):
         _expect_selectable(site, node, step, again)
-        rest = site.expression_node(step.target if step.other is None else step.other)
+        other = step.target if step.other is None else step.other
+        rest = divided(site, other, condition, step.negated)
     else:
         _expect_update(site, node, step)
         rest = cst.Integer(str(NEUTRAL[type(getattr(step.statement, "op", ast.Add()))]))
@@ -348,24 +351,45 @@ def _returns(
     single = len(node.body) == 1 and len(found) == len(values) == 2 and not statics
     site.require("single-return", single, "the branch does more than return one value")
     then, otherwise = values
+    condition, lines = _named(site, condition, values)
     value = _either(site, condition, then, otherwise)
-    line = cst.SimpleStatementLine([cst.Return(value)])
+    lines.append(cst.SimpleStatementLine([cst.Return(value)]))
     if node.orelse:
-        site.put_branch(node, [line])
+        site.put_branch(node, lines)
     else:
-        site.expect_comments([node, last[0]], [line])
-        site.put_statements([node, last[0]], [line])
+        site.expect_comments([node, last[0]], lines)
+        site.put_statements([node, last[0]], lines)
 
 
 def _selects(
     site: Site, node: ast.IfExp, condition: cst.BaseExpression, statics: list[ast.expr]
 ) -> None:
     """Select the value of a conditional expression."""
+    condition, lines = _named(site, condition, [node.body, node.orelse])
     value = _either(site, condition, node.body, node.orelse)
     if statics:
         test = conjunction([site.expression_node(part) for part in statics])
         value = grouped(cst.IfExp(test, value, site.expression_node(node.orelse)))
-    site.put(node, value)
+    if not lines:
+        site.put(node, value)
+        return
+    statement = site.statement
+    whole = isinstance(statement, (ast.Assign, ast.Return)) and statement.value is node
+    site.require("computable", whole and not statics, "an arm may divide by zero when not taken")
+    line = cst.ensure_type(site.statement_node(statement), cst.SimpleStatementLine)
+    lines.append(line.with_deep_changes(line.body[0], value=value))
+    site.expect_comments([statement], lines)
+    site.put_statements([statement], lines)
+
+
+def _named(
+    site: Site, condition: cst.BaseExpression, arms: list[ast.expr]
+) -> tuple[cst.BaseExpression, list[Line]]:
+    """A condition, under a name where arms need it, too, and the lines that give it that."""
+    if isinstance(condition, cst.Name) or not divisors(site, arms):
+        return condition, []
+    name = site.free("chosen")
+    return cst.Name(name), [assign(name, condition)]
 
 
 def _either(
@@ -379,5 +403,5 @@ def _either(
     site.require("updates", related, _UNRELATED)
     _expect_fitting(site, then, shape_of(site, otherwise), (one.rank, other.rank))
     _expect_fitting(site, otherwise, shape_of(site, then))
-    nodes = [site.expression_node(value) for value in (then, otherwise)]
+    nodes = divided(site, then, condition, True), divided(site, otherwise, condition, False)
     return call(f"{use_torch(site)}.where", condition, *nodes)

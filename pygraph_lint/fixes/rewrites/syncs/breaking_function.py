@@ -83,8 +83,7 @@ class BreakingFunction(Rewrite):
         site.require("pays", pays or bool(callers) or bool(found and around), "")
         site.remains = not pays
         left_out = (function, *callers) if pays else callers
-        alone = pays and not around and all(it.name != _CONSTRUCTOR for it in left_out)
-        leave_out(site, left_out if alone else ())
+        leave_out(site)
         for each in left_out:
             disable(site, each, only_itself=each.name != _CONSTRUCTOR)
         if not pays:
