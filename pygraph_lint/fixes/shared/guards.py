@@ -117,10 +117,9 @@ def not_compiling(site: Site) -> cst.BaseExpression:
 
 
 _LOG_METHODS = frozenset(
-    (
-        *("debug", "info", "warning", "warn", "error", "critical", "exception", "log"),
-        *("warning_once", "info_once", "warning_advice"),
-    )
+    """
+        debug info warning warn error critical exception log warning_once info_once warning_advice
+    """.split()
 )
 
 

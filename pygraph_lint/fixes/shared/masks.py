@@ -16,13 +16,12 @@ from pygraph_lint.fixes.shared.conditions import is_limit
 
 # One result for each element; none of these raises for a value.
 _FUNCTIONS = frozenset(
-    (
-        *("abs", "neg", "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "sign", "round", "floor"),
-        *("ceil", "sin", "cos", "tan", "tanh", "sinh", "cosh", "atan", "sigmoid", "relu", "square"),
-        *("reciprocal", "nan_to_num", "clamp", "clip", "clamp_min", "clamp_max", "log2", "log10"),
-        *("erf", "softplus", "logical_not", "detach", "clone", "asin", "acos", "arcsin", "arccos"),
-        *("sub", "add", "mul", "div", "maximum", "minimum", "atan2", "float", "pow"),
-    )
+    """
+        abs neg exp log log1p expm1 sqrt rsqrt sign round floor ceil sin cos tan tanh sinh cosh atan
+        sigmoid relu square reciprocal nan_to_num clamp clip clamp_min clamp_max log2 log10 erf
+        softplus logical_not detach clone asin acos arcsin arccos sub add mul div maximum minimum
+        atan2 float pow
+    """.split()
 )
 # Not defined, or of infinite slope, for some values.
 _PARTIAL = frozenset(("log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal"))

@@ -20,16 +20,7 @@ from pygraph_lint.fixes.engine.build import Line, assign, call, code, expression
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.names import all_nodes, changes_in_place
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
-from pygraph_lint.fixes.shared.masks import (
-    everywhere,
-    expect_selectable,
-    has_shape_of,
-    index_of,
-    is_elementwise,
-    is_mask,
-    masked_reads,
-    widened,
-)
+from pygraph_lint.fixes.shared import masks
 
 _OPERATORS: dict[type[ast.operator], Callable[[], cst.BaseBinaryOp]] = {
     ast.Add: cst.Add,
@@ -54,15 +45,15 @@ class MaskedWrite(Rewrite):
         single = not isinstance(node, ast.Assign) or len(node.targets) == 1
         if not isinstance(target, ast.Subscript) or not single:
             raise Declined
-        mask, written = index_of(target), target.value
+        mask, written = masks.index_of(target), target.value
         added = isinstance(node, ast.AugAssign)
-        if not masked_reads(node.value, mask) and not added:
+        if not masks.masked_reads(node.value, mask) and not added:
             raise Declined
-        site.require("mask", is_mask(site, mask), "the index is not certainly a mask")
+        site.require("mask", masks.is_mask(site, mask), "the index is not certainly a mask")
         pure = site.ask.is_pure(mask) and site.ask.is_pure(written)
         site.require("pure", pure, "the mask or the tensor is computed by what may have an effect")
-        alone = is_elementwise(site, node.value, mask)
-        expect_selectable(site, node.value, mask, written)
+        alone = masks.is_elementwise(site, node.value, mask)
+        masks.expect_selectable(site, node.value, mask, written)
         operator = _OPERATORS.get(type(node.op)) if isinstance(node, ast.AugAssign) else None
         plain = alone and (operator is not None or not added)
         site.require("elementwise", plain, "what is written is not computed element by element")
@@ -75,9 +66,9 @@ class MaskedWrite(Rewrite):
         )
         lines: list[Line] = []
         selected = site.expression_node(mask)
-        if not has_shape_of(site, mask, written):
+        if not masks.has_shape_of(site, mask, written):
             lines, selected = _widened(site, node.value, mask, written)
-        value = everywhere(site, node.value, mask, selected)
+        value = masks.everywhere(site, node.value, mask, selected)
         old = site.expression_node(written)
         if operator is not None:
             right = value if isinstance(value, cst.UnaryOperation) else operand(value)
@@ -94,7 +85,7 @@ def _is_kept(
     """
     if isinstance(written, ast.Name) and site.ask.is_unaliased(written):
         return False
-    reads = masked_reads(node.value, mask)
+    reads = masks.masked_reads(node.value, mask)
     own = any(ast.dump(each.value) == ast.dump(written).replace("Store", "Load") for each in reads)
     number = site.ask.known(node.value).must_be(Type.NUMBER)
     if isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Mult, ast.Div)) and not number:
@@ -111,7 +102,7 @@ def _changes_later(site: Site, node: ast.Assign | ast.AugAssign, mask: ast.expr)
     """Whether what is read, or the mask, is changed in place somewhere else: autograd keeps it as
     it is, where it kept copies of what the mask selects.
     """
-    read = [each.value for each in masked_reads(node.value, mask)]
+    read = [each.value for each in masks.masked_reads(node.value, mask)]
     names = {dotted(each) for each in (*read, mask)} - {None}
     own = set(ast.walk(node))
     return any(
@@ -132,8 +123,8 @@ def _widened(
     named: list[Line] = []
     if not isinstance(mask, ast.Name):
         named.append(assign(name, site.expression_node(mask)))
-    wide = widened(name, ast.unparse(written))
-    if code(wide) not in code(everywhere(site, value, mask, wide)):
+    wide = masks.widened(name, ast.unparse(written))
+    if code(wide) not in code(masks.everywhere(site, value, mask, wide)):
         return named, wide
     own = site.free("selected")
     return [*named, assign(own, wide)], cst.Name(own)
