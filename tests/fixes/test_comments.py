@@ -68,6 +68,39 @@ def test_comments_inside_are_neither_lost_nor_written_twice(statement: str, tmp_
     assert (after.count("# one"), after.count("# two")) == (1, 1)
 
 
+def test_a_line_that_two_fixes_make_too_long_is_broken(tmp_path: Path) -> None:
+    text = (
+        "def f(x: Tensor, n: int):\n"
+        "    first, second = torch.zeros(n).to(x.device), torch.ones(x.shape[0]).to(x.device)\n"
+        "    return x * first + second\n"
+    )
+    assert fixed(text, tmp_path) == (
+        "def f(x: Tensor, n: int):\n"
+        "    first, second = torch.zeros(n, device=x.device), torch.ones(\n"
+        "        x.shape[0], device=x.device\n    )\n    return x * first + second\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rest", "after"),
+    [
+        (", f'wrong: {values}' \\\n        'so'", "), f'wrong: {values}' \\\n        'so'"),
+        (", \\\n        f'wrong: {values}'", "), \\\n        f'wrong: {values}'"),
+        (", f'wrong: {values}'", "), f'wrong: {values}'"),
+    ],
+)
+def test_what_is_asserted_is_put_in_parentheses(rest: str, after: str, tmp_path: Path) -> None:
+    text = (
+        "def f(values: Tensor):\n    assert (values > 0).all() and (values < 999).all()"
+        f"{rest}\n    return values\n"
+    )
+    assert fixed(text, tmp_path) == (
+        "def f(values: Tensor):\n    assert (\n"
+        "        torch.compiler.is_compiling() or (values > 0).all() and (values < 999).all()\n    "
+        f"{after}\n    return values\n"
+    )
+
+
 def test_strings_behind_each_other_get_a_line_each() -> None:
     line = "    check(~torch.any(x < 0), 'the input must not be below zero\\n' 'so rescale it')"
     assert wrap(line, 60) == [

@@ -134,6 +134,19 @@ def test_a_second_run_finds_nothing_to_change() -> None:
             ],
         ),
         ("yyyy = aaaaaaa + bbbbbbbbbb", ["yyyy = (", "    aaaaaaa + bbbbbbbbbb", ")"]),
+        ("yyyyy = z = aaaaaaa + bbbbbb", ["yyyyy = z = aaaaaaa + bbbbbb"]),
+        (
+            "return one, two, three, four",
+            ["return (", "    one,", "    two,", "    three,", "    four,", ")"],
+        ),
+        ("return one, two, lambda a, b: a", ["return one, two, lambda a, b: a"]),
+        (
+            "x = a and bb and cc and dd and e",
+            ["x = (", "    a", "    and bb", "    and cc", "    and dd", "    and e", ")"],
+        ),
+        ("x = a and function(bbbb, cccc)", ["x = a and function(", "    bbbb, cccc", ")"]),
+        ("assert a or b, f'{c} {d} {e}' \\", ["assert (", "    a or b", "), f'{c} {d} {e}' \\"]),
+        ("assert aaaaaa or bbbbbbbbbbb \\", ["assert aaaaaa or bbbbbbbbbbb \\"]),
         (
             "  f('a, (b', cccccccccccccccc),",
             ["  f(", "      'a, (b',", "      cccccccccccccccc,", "  ),"],
@@ -291,6 +304,11 @@ def test_the_guard_stands_in_front_of_a_condition_whose_first_part_is_a_choice()
     text = "import torch\n\ndef forward(x, y):\n    if (x is y or y is None) and x.dim():\n"
     _, after = offer(f"{text}        «print(x)»\n    return x\n", "PG501")
     assert "if not torch.compiler.is_compiling() and (x is y or y is None) and x.dim():" in after
+
+
+def test_what_is_not_whole_stays_on_its_line() -> None:
+    line = "value = one and two and three), f(four and five"
+    assert wrap(line, 26, inside=True) == wrap(line, 26) == [line]
 
 
 @pytest.mark.parametrize("text", ("return (alpha * beta,)", "value = table[first + second,]"))

@@ -140,3 +140,23 @@ def test_a_sparse_argument_breaks_the_graph_where_it_is_handed_on(matrix: str, f
     """
     fix, _ = offer(text, "PG514")
     assert (fix is not None and fix.applicability == "unsafe") == fixed
+
+
+@pytest.mark.parametrize(
+    ("above", "put"),
+    [
+        ("# halves x\n# pyre-fixme[2]: more\n#  of it\n", 1),
+        ("# pylint: disable-next=invalid-name\n", 0),
+        ("# noqa: N802\n# type: ignore[misc]\n", 0),
+        ("# mypy: ignore\n@staticmethod\n# pyright: ignore\n", 2),
+        ("# pyright: ignore\n@staticmethod\n", 2),
+        ("# halves x, of type: tensor\n", 1),
+        ("    # pylint: enable=all\n", 1),
+        ('TEXT = """\n# noqa: all"""\n', 2),
+    ],
+)
+def test_what_a_comment_tells_a_tool_about_the_next_line_stays_there(above: str, put: int) -> None:
+    _, after = offer(LOOPS.replace("def halved", f"{above}def halved"), "PG302")
+    lines = above.splitlines(keepends=True)
+    lines.insert(put, "@torch.compiler.disable(recursive=False)\n")
+    assert f"import torch\n\n\n{''.join(lines)}def halved" in after

@@ -260,3 +260,45 @@ def test_a_loss_gets_no_labels_chosen_by_a_mask_of_the_host() -> None:
     decline(_module(f"kept = torch.rand(y.shape) < 0.5\n{use}"), "PG402", "the mask is on the host")
     fix, _ = offer(_module(f"kept = y > 0\n{use}"), "PG402")
     assert fix is not None and fix.rewrite == "ignored_rows" and fix.applicability == "unsafe"
+
+
+#: Writes, and what stands for the mask: nothing else says what shape it has.
+SHAPED = {
+    "of fewer dimensions": (
+        "out = x.clone()\nkept = x.mean(1) > 0\n«out[kept] = x[kept] / y[kept]»",
+        "selected",
+    ),
+    "a comparison, of fewer dimensions": (
+        "out = x.clone()\n«out[x.mean(1) > 0] = x[x.mean(1) > 0] / y[x.mean(1) > 0]»",
+        "selected",
+    ),
+    "before there were more dimensions": (
+        "kept = x > 0\nx = x[..., None].expand(3, 2, 2).clone()\nout = x\n«x[kept] = x[kept] + 2»",
+        "kept.reshape(kept.shape + (1,) * (x.dim() - kept.dim()))",
+    ),
+    "computed of it": (
+        "product = x * y\nkept = (product > -1) & (y > 1)\nout = torch.zeros_like(x)\n"
+        "«out[kept] = product[kept] / y[kept]»",
+        "kept",
+    ),
+    "compared": ("out = x.clone()\nkept = ~(out > y)\n«out[kept] = out[kept] + y[kept]»", "kept"),
+}
+
+
+@pytest.mark.parametrize("name", SHAPED)
+def test_the_shape_of_a_mask_is_asked_for_once_and_only_where_it_is_not_known(name: str) -> None:
+    body, selected = SHAPED[name]
+    before = _module(f"{body}\nreturn out")
+    _, after = offer(before, "PG402")
+    assert f"torch.where({selected}, " in after
+    assert after.count("reshape") == (name not in ("computed of it", "compared"))
+    x = torch.tensor([[-1.0, 0.0], [0.5, -0.25], [2.0, 0.01]])
+    given = (x, torch.arange(6.0).reshape(3, 2) + 1)
+    old, new = (module_of(text).forward for text in (marked(before)[0], after))
+    assert_same(run(old, given), run(new, given))
+
+
+def test_a_mask_computed_of_what_is_reduced_has_its_shape() -> None:
+    before = "above = x > y\nreturn torch.mean(«x[~above]»)"
+    after = "above = x > y\nreturn torch.where(~above, x, 0).sum() / (~above).sum()"
+    expect(_module(before), _module(after), "PG402", "unsafe")

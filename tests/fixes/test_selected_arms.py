@@ -351,6 +351,13 @@ DIVIDED = {
         "    if «kept.sum() > 0»:\n        mean = total / kept.sum()\n        total = mean * 2\n"
         "    return total\n"
     ),
+    "a root": (
+        "    if «kept.sum() > 0»:\n        total = total + kept.sum().sqrt()\n    return total\n"
+    ),
+    "a power": (
+        "    if «kept.sum() > 0»:\n        total = total + torch.pow(kept.sum(), 0.5)\n"
+        "    return total\n"
+    ),
     "in an update": "    if «kept.sum() > 0»:\n        total += 1 / kept.sum()\n    return total\n",
 }
 OF_KEPT = (

@@ -247,12 +247,14 @@ class FileQueries:
 
     def shaped_like(self, node: ast.expr) -> str | None:
         """The name whose shape an expression surely has: ``x`` for ``zeros_like(x)``, ``x > 0``,
-        ``~(x == 1)``, ``x.abs()``; also through a local name.
+        ``~(x == 1)``, ``x.abs()``; also through a local name. Behind a name stands where it got its
+        value: ``x = x[None]`` has another shape than ``x`` before.
         """
         if isinstance(node, ast.Name):
             value = self.only_value(node)
             found = None if value is None else self.shaped_like(value)
-            return found if found is not None else node.id
+            given = (getattr(each.node, "lineno", 0) for each in self.definitions.reaching(node))
+            return found if found is not None else f"{node.id} {sorted(given)}"
         if isinstance(node, ast.UnaryOp):
             return self.shaped_like(node.operand)
         if isinstance(node, ast.BinOp):

@@ -39,7 +39,7 @@ def edits_of(source: Source, changes: Iterable[Change]) -> tuple[Edit, ...]:
     apart = [_apart(source.text, change) for change in sorted(changes)]
     return tuple(
         Edit(content, source.location(start), source.location(end))
-        for change in _wrapped(source, apart)
+        for change in wrapped(source, apart)
         for start, end, content, _ in [change if change.whole else shrink(source.text, change)]
     )
 
@@ -67,8 +67,8 @@ def shrink(text: str, change: Change) -> Change:
     return Change(start, end, content)
 
 
-def _wrapped(source: Source, changes: list[Change]) -> list[Change]:
-    """The changes, with a line that one of them makes too long broken at its brackets."""
+def wrapped(source: Source, changes: list[Change]) -> list[Change]:
+    """The changes, in order, with a line that they make too long broken at its brackets."""
     result: list[Change] = []
     by_line: dict[int, list[Change]] = {}
     for change in changes:

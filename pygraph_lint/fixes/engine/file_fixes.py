@@ -6,6 +6,7 @@ import ast
 import importlib
 import pkgutil
 import re
+from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
@@ -15,6 +16,7 @@ from typing import Any
 from pygraph_lint.analysis.queries.file_queries import FileQueries
 from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.fixes import rewrites
+from pygraph_lint.fixes.engine.changes import Change, wrapped
 from pygraph_lint.fixes.engine.names import forget
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site, propose
 from pygraph_lint.fixes.engine.source import Source, line_starts
@@ -40,6 +42,7 @@ _OF_RULES: Mapping[str, Sequence[Rewrite]] = {
     code: [each for each in REWRITES if code in each.codes]
     for code in {code for each in REWRITES for code in each.codes}
 }
+EARLY = frozenset(each.name for each in REWRITES if each.early)
 
 
 def _serving(finding: Finding) -> Sequence[Rewrite]:
@@ -188,7 +191,8 @@ def apply(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
     """The text with those fixes that do not overlap an earlier one, and which these are.
 
     An edit that two fixes share word for word (an import both need) is made once. Of two fixes that
-    add functions of one name the second is left out: asked again, it takes another name.
+    add functions of one name the second is left out: asked again, it takes another name. A line
+    that only several of them make too long is broken.
     """
     starts = line_starts(text)
     taken: dict[tuple[int, int, str], None] = {}
@@ -204,7 +208,11 @@ def apply(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
         taken.update(dict.fromkeys(new))
         defined |= names
         applied.append(fix)
-    for start, end, content in sorted(taken, reverse=True):
+    changes = [Change(*edit) for edit in sorted(taken)]
+    rows = {bisect(starts, change.start) for change in changes}
+    if len(applied) > 1 and len(rows) < len(changes):
+        changes = wrapped(Source(text), changes)
+    for start, end, content, _ in reversed(changes):
         text = text[:start] + content + text[end:]
     return text, applied
 

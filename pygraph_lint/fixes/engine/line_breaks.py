@@ -27,14 +27,15 @@ def wrap(line: str, width: int, unit: str = "    ", inside: bool = False) -> lis
     own: ``name = value,`` there is an argument. A line with a comment, or without brackets, stays
     as it is.
     """
-    if len(line) <= width or line.endswith("\\"):
+    if len(line) <= width:
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
-    pairs = _outer_pairs(line)
-    if pairs is None:
-        return [line]
-    if (condition := _condition(line, indent, width, unit)) is not None:
+    condition = _condition(line, indent, width, unit, inside)
+    if condition is not None:
         return condition
+    pairs = _outer_pairs(line)
+    if pairs is None or line.endswith("\\"):
+        return [line]
     if not pairs:
         return _strings(line, indent) if inside else _in_parentheses(line, indent, width, unit)
     pair = _breaking(line, pairs, width, indent + unit)
@@ -107,39 +108,63 @@ def opens_twice(line: str) -> bool:
     return opened > 1 and "#" not in line
 
 
-def _condition(line: str, indent: str, width: int, unit: str) -> list[str] | None:
-    """A head ``if a and b:`` with its condition in parentheses; None where it is something else."""
+def _condition(line: str, indent: str, width: int, unit: str, inside: bool) -> list[str] | None:
+    """A head ``if a and b:``, or what is asserted, assigned or returned, with its condition in
+    parentheses; None where it is something else, or a value of two operands only.
+    """
     found = _HEAD.fullmatch(line, len(indent))
-    parts = _operands(found[2]) if found is not None else []
-    if found is None or len(parts) < 2:
+    if found is None or (inside and found[1].endswith("=")):
         return None
-    whole = f"{indent}{unit}{found[2]}"
+    head, rest = found[1], found[2]
+    condition = rest.removesuffix(":")
+    if head == "assert":  # perhaps with a message that goes on behind the line
+        commas = [at for word, at in _outermost(rest.removesuffix("\\")) if word == ","]
+        condition = rest[: commas[0]] if commas else rest
+    parts = _operands(condition)
+    if len(parts) < 2 + (head == "return" or head.endswith("=")):
+        return None
+    whole = f"{indent}{unit}{condition}"
     inner = [whole] if len(whole) <= width else [f"{indent}{unit}{part}" for part in parts]
     broken = [part for each in inner for part in wrap(each, width, unit)]
-    return [f"{indent}{found[1]} (", *broken, f"{indent}):"]
+    return [f"{indent}{head} (", *broken, f"{indent}){rest[len(condition) :]}"]
 
 
-_HEAD = re.compile(r"(if|elif|while) (.+):")
+_HEAD = re.compile(r"((?:el)?if(?=.+:$)|while(?=.+:$)|assert|return|[\w.]+ =) (.+)")
+
+
+def _outermost(text: str) -> list[tuple[str, int]]:
+    """What stands outside of all brackets, with where it begins; empty where a text is not whole
+    or has a comment.
+    """
+    found: list[tuple[str, int]] = []
+    depth = 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.OP and token.string in "()[]{}":
+                depth += 1 if token.string in _CLOSING else -1
+            if depth < 0 or token.type in (tokenize.COMMENT, tokenize.ERRORTOKEN):
+                return []
+            if depth == 0:
+                found.append((token.string, token.start[1]))
+    except (tokenize.TokenError, SyntaxError):
+        return []
+    return found
+
+
+def _pieces(text: str, places: list[int]) -> list[str]:
+    """A text, cut at some places."""
+    return [text[start:end].strip() for start, end in pairwise([0, *places, len(text)])]
 
 
 def _operands(condition: str) -> list[str]:
     """A condition at its outermost ``or``, or else ``and``, which stand in front; empty where it is
     a choice or a function.
     """
-    places: dict[str, list[int]] = {"or": [], "and": []}
-    depth = 0
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(condition).readline):
-            if token.string in _CLOSING or token.string in _CLOSING.values():
-                depth += 1 if token.string in _CLOSING else -1
-            elif depth == 0 and token.string in places:
-                places[token.string].append(token.start[1])
-            elif depth == 0 and token.string in ("if", "else", "lambda", ":="):
-                return []
-    except (tokenize.TokenError, SyntaxError):
+    found = _outermost(condition)
+    if any(word in ("if", "else", "lambda", ":=", ",", "=") for word, _ in found):
         return []
-    edges = [0, *(places["or"] or places["and"]), len(condition)]
-    return [condition[start:end].strip() for start, end in pairwise(edges)]
+    places = [[at for word, at in found if word == joint] for joint in ("or", "and")]
+    return _pieces(condition, places[0] or places[1])
 
 
 def _is_index(line: str, pair: _Pair) -> bool:
@@ -150,20 +175,11 @@ def _is_index(line: str, pair: _Pair) -> bool:
 
 def _clauses(part: str) -> list[str]:
     """A comprehension in front of its ``for`` and ``if``; empty where the part is none."""
-    places: list[int] = []
-    depth = 0
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(part).readline):
-            if token.string in _CLOSING or token.string in _CLOSING.values():
-                depth += 1 if token.string in _CLOSING else -1
-            elif depth == 0 and (token.string == "for" or (token.string == "if" and places)):
-                places.append(token.start[1])
-            elif depth == 0 and token.string in ("async", "lambda", "else"):
-                return []
-    except (tokenize.TokenError, SyntaxError):
-        return []
-    edges = [0, *places, len(part)] if places else [0]
-    return [part[start:end].strip() for start, end in pairwise(edges)]
+    found = _outermost(part)
+    first = next((at for word, at in found if word == "for"), len(part))
+    places = [at for word, at in found if word in ("for", "if") and at >= first]
+    others = any(word in ("async", "lambda", "else") for word, _ in found)
+    return _pieces(part, places) if places and not others else []
 
 
 def _strings(line: str, indent: str) -> list[str]:
@@ -193,14 +209,22 @@ def _breaking(line: str, pairs: list[_Pair], width: int, margin: str) -> _Pair:
 
 
 def _in_parentheses(line: str, indent: str, width: int, unit: str) -> list[str]:
-    """A value that does not end in a bracket, put in parentheses on its own line."""
+    """A value that does not end in a bracket, put in parentheses on its own line; a tuple, each
+    part on its own.
+    """
     head, operator, value = line.partition(" = ")
     if not operator and line.lstrip().startswith("return "):
         head, operator, value = f"{indent}return", " ", line.lstrip().removeprefix("return ")
-    fits = len(indent) + len(unit) + len(value) <= width
-    if not operator or not fits or "(" in head or value.endswith(","):  # an argument, or a tuple
+    outside = _outermost(value)
+    words = {word for word, _ in outside}
+    parts = _pieces(value, [at for word, at in outside if word == ","])
+    fits = len(parts) > 1 or len(indent) + len(unit) + len(value) <= width
+    odd = "(" in head or value.endswith(",") or not words.isdisjoint(("lambda", "=", "yield"))
+    if not operator or not fits or odd:  # an argument, or a tuple of one
         return [line]
-    return [f"{head}{operator}(", f"{indent}{unit}{value}", f"{indent})"]
+    if len(parts) > 1:
+        value = f",\n{indent}{unit}".join(part.lstrip(", ") for part in parts) + ","
+    return [f"{head}{operator}(", *f"{indent}{unit}{value}".split("\n"), f"{indent})"]
 
 
 def _takes_comma(line: str, pair: _Pair) -> bool:

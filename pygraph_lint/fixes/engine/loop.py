@@ -11,7 +11,7 @@ from pygraph_lint.errors import SourceError
 from pygraph_lint.files import parallel
 from pygraph_lint.files.sources import Source, decode, split_lines, write_atomically
 from pygraph_lint.findings import Finding, Fix, unreadable
-from pygraph_lint.fixes.engine.file_fixes import apply
+from pygraph_lint.fixes.engine.file_fixes import EARLY, apply
 from pygraph_lint.fixes.engine.ruff_format import formatted
 from pygraph_lint.project.baseline import without_known
 from pygraph_lint.project.runner import ALWAYS, Runner, by_file
@@ -47,8 +47,9 @@ def fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fix
     of them: those that fit together, then in the files that changed what these made possible, until
     nothing is left to do there. Where the rewrites of a file do not all help, half as many are
     tried the next time, down to single ones: a single one that does not help is not tried again.
-    The calls of what a fix left out of compiled code are looked at, too, and of these only what the
-    settings ask for is among the findings left.
+    What only serves compiled code waits until no function is left out of that any more. The calls
+    of what a fix left out are looked at, too, and of these only what the settings ask for is among
+    the findings left.
     """
     # The collector would look at the facts of all files in every pass, and find nothing to free.
     with parallel.without_collecting():
@@ -59,8 +60,9 @@ def _fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fi
     looked = _Looked(runner, files)
     fixed = Fixed(looked.first())
     attempts = _Attempts(runner, unsafe)
-    while plan := attempts.planned(fixed.findings):
-        _pass(looked, fixed, plan, attempts)
+    for attempts.early in (True, False):
+        while plan := attempts.planned(fixed.findings):
+            _pass(looked, fixed, plan, attempts)
     laid_out = {path: new for path in fixed.after if (new := _laid_out(runner, fixed, path))}
     if laid_out:
         fixed.after |= laid_out
@@ -113,19 +115,20 @@ def _subject_of(finding: Finding) -> str:
 @dataclass
 class _Attempts:
     """How many fixes of a file are tried at once, those that did not help, and how often something
-    may still be tried.
+    may still be tried. ``early``: what only serves compiled code waits.
     """
 
     runner: Runner
     unsafe: bool | None
     refused: Refused = field(default_factory=set)
     at_once: dict[Path, int] = field(default_factory=dict)
+    early: bool = True
     left: int = TRIES
 
     def planned(self, findings: Sequence[Finding]) -> dict[Path, Made]:
         """The fixes to try next, by file: as many of each as are tried at once."""
         self.left -= 1
-        plan = _plan(self.runner, findings, self.unsafe, self.refused) if self.left >= 0 else {}
+        plan = _plan(self, findings) if self.left >= 0 else {}
         return {path: made[: self.at_once.get(path, len(made))] for path, made in plan.items()}
 
     def helped(self, path: Path) -> None:
@@ -192,11 +195,10 @@ def _laid_out(runner: Runner, fixed: Fixed, path: Path) -> bytes | None:
 Made = list[tuple[Finding, Fix]]
 
 
-def _plan(
-    runner: Runner, findings: Sequence[Finding], unsafe: bool | None, refused: Refused
-) -> dict[Path, Made]:
+def _plan(attempts: _Attempts, findings: Sequence[Finding]) -> dict[Path, Made]:
     """The fixes to try next, by file: none for what a baseline holds."""
     plan: dict[Path, Made] = {}
+    runner, unsafe, refused = attempts.runner, attempts.unsafe, attempts.refused
     for path, group in by_file(runner.offer_fixes(without_known(runner, findings))).items():
         selection = runner.selection(path)
         allowed = {"safe"}
@@ -207,6 +209,8 @@ def _plan(
         for finding in group:
             fix = finding.fix if selection.fixable(finding.code) else None
             if fix is None or fix.applicability not in allowed:
+                continue
+            if attempts.early and fix.rewrite not in EARLY:
                 continue
             if not refused or _subject(path, lines, finding, fix) not in refused:
                 wanted.append((finding, fix))

@@ -353,7 +353,8 @@ class Rewrite:
     ``kinds``: what is looked for around the finding; empty where the place itself is meant.
     ``order``: where several serve a rule, the smaller one is asked first. ``in_strings``: whether
     the finding may be inside of an f-string. ``trusting``: what is a tensor only decides whether
-    the change pays, not what it does.
+    the change pays, not what it does. ``early``: whether it is made before what only serves
+    compiled code: it leaves functions out of that, or serves eager code, too.
     """
 
     codes: ClassVar[tuple[str, ...]]
@@ -362,6 +363,7 @@ class Rewrite:
     order: ClassVar[int] = 50
     in_strings: ClassVar[bool] = False
     trusting: ClassVar[bool] = False
+    early: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

@@ -17,6 +17,8 @@ from pygraph_lint.analysis.syntax.nodes import first_line
 from pygraph_lint.findings import Location
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
+# A line of a string that is written in several behind each other.
+_STRING = re.compile(r"\s*\w*('|\")(?!\1\1).*\1\s*\\?")
 _UNBROKEN = re.compile(r"[\"'#]")
 _WIDTHS = (79, 80, 88, 100, 119)
 # A file with so many lines above this length, and none above 80, keeps a limit below 88.
@@ -78,6 +80,7 @@ class Source:
             line
             for each in ast.walk(self.tree)
             if isinstance(each, (ast.Constant, ast.JoinedStr)) and each.end_lineno != each.lineno
+            if not all(map(_STRING.fullmatch, self.segment(each).splitlines()))
             for line in range(each.lineno, (each.end_lineno or 0) + 1)
         )
 

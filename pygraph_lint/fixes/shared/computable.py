@@ -14,28 +14,21 @@ from pygraph_lint.fixes.shared.factories import literal_number
 
 # One result for each element, whatever the shape; or a result of one element.
 _ELEMENTWISE = frozenset(
-    (
-        *("abs", "neg", "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "sign", "round"),
-        *("floor", "ceil", "sin", "cos", "tanh", "sigmoid", "relu", "gelu", "silu", "clamp"),
-        *("clip", "clamp_min", "clamp_max", "clone", "detach", "float", "half", "double"),
-        *("bfloat16", "contiguous", "square", "reciprocal", "nan_to_num", "isnan", "isinf"),
-        *("isfinite", "logical_not", "softplus", "leaky_relu", "elu", "zeros_like", "ones_like"),
-        *("full_like", "masked_fill", "add", "sub", "mul", "div", "true_divide", "where"),
-        *("maximum", "minimum", "pow", "eq", "ne", "lt", "le", "gt", "ge", "logical_and"),
-        *("logical_or", "logical_xor", "softmax", "log_softmax", "normalize", "to", "type_as"),
-        *("erf", "tan", "atan", "atan2", "sinh", "cosh", "log2", "log10", "exp2", "trunc", "sgn"),
-        *("logsigmoid", "selu", "mish", "relu6", "hardtanh", "cumsum", "long", "int", "bool"),
-    )
+    """
+        abs neg exp log log1p expm1 sqrt rsqrt sign round floor ceil sin cos tanh sigmoid relu gelu
+        silu clamp clip clamp_min clamp_max clone detach float half double bfloat16 contiguous
+        square reciprocal nan_to_num isnan isinf isfinite logical_not softplus leaky_relu elu
+        zeros_like ones_like full_like masked_fill add sub mul div true_divide where maximum minimum
+        pow eq ne lt le gt ge logical_and logical_or logical_xor softmax log_softmax normalize to
+        type_as erf tan atan atan2 sinh cosh log2 log10 exp2 trunc sgn logsigmoid selu mish relu6
+        hardtanh cumsum long int bool
+    """.split()
 )
-_REDUCING = frozenset(
-    ("sum", "mean", "any", "all", "norm", "std", "var", "amax", "amin", "nansum", "nanmean", "prod")
-)
+_REDUCING = frozenset("sum mean any all norm std var amax amin nansum nanmean prod".split())
 # These give the elements of a tensor of any shape another one.
 _RESHAPING = frozenset(("flatten()", "reshape(-1)", "view(-1)", "unsqueeze(0)", "unsqueeze(-1)"))
 # These have no result where there is no element, or not the dimension that they work along.
-_EXTREME = frozenset(
-    (*("max", "min", "amax", "amin"), *("softmax", "log_softmax", "cumsum", "normalize"))
-)
+_EXTREME = frozenset("max min amax amin softmax log_softmax cumsum normalize".split())
 _SIZED = frozenset(("zeros", "ones", "full", "new_zeros", "new_ones", "new_full"))
 # These raise for a number that the dtype cannot hold.
 _LIMITED = frozenset(("clamp", "clip", "clamp_min", "clamp_max", "masked_fill", "full_like"))
@@ -270,9 +263,7 @@ def _sized_as(site: Site, size: ast.expr) -> str | None:
     return shape_of(site, of) if of is not None and site.ask.is_tensor(of) else None
 
 
-_OPERANDS = frozenset(
-    ("min", "max", "other", "alpha", "nan", "posinf", "neginf", "dim", "keepdim", "eps", "p")
-)
+_OPERANDS = frozenset("min max other alpha nan posinf neginf dim keepdim eps p".split())
 
 
 def _may_be_method(site: Site, owner: ast.expr, given: list[ast.expr]) -> bool:

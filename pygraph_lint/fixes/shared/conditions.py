@@ -138,18 +138,13 @@ def _may_compare_sizes(site: Site, node: ast.Compare) -> bool:
 
 
 def _is_element(site: Site, node: ast.expr) -> bool:
-    if isinstance(node, ast.Name):
-        found = site.ask.definitions.reaching(node)
-        values = [each.value for each in found if each.value is not None]
-    else:
-        values = [node]
-    parts = (part for each in values for part in ast.walk(each) if isinstance(part, ast.Subscript))
-    owners = [part.value for part in parts if isinstance(part.value, ast.Name)]
-    return any(
-        isinstance(each.node, ast.arg)
-        for owner in owners
-        for each in site.ask.definitions.reaching(owner)
-    )
+    """Whether a value is computed of an element of a parameter."""
+    reaching = site.ask.definitions.reaching
+    values = [each.value for each in reaching(node)] if isinstance(node, ast.Name) else [node]
+    parts = (part for each in values if each is not None for part in ast.walk(each))
+    owners = (part.value for part in parts if isinstance(part, ast.Subscript))
+    found = (each for owner in owners if isinstance(owner, ast.Name) for each in reaching(owner))
+    return any(isinstance(each.node, ast.arg) for each in found)
 
 
 def is_limit(site: Site, node: ast.AST) -> bool:

@@ -29,13 +29,24 @@ def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:
 
 def disable(site: Site, function: ast.FunctionDef, only_itself: bool = False) -> None:
     """Decorate a function. ``only_itself``: what it calls is still compiled."""
-    torch = _torch_above(site, function)
-    source, number = site.source, function.lineno
-    start, line = source.line_start(number), source.line(number)
-    given = "(recursive=False)" if only_itself else ""
-    decorator = f"{source.indent(function)}@{torch}.compiler.disable{given}{source.newline}"
-    site.replace(start, start + len(line), decorator + line)
+    _decorate(site, function, function.lineno, "(recursive=False)" if only_itself else "")
     disable_wrappers(site, function)
+
+
+def _decorate(site: Site, function: ast.FunctionDef, number: int, given: str) -> None:
+    """Note a decorator above a line, and above what comments there tell tools about the line."""
+    source, torch, first = site.source, _torch_above(site, function), number
+    indent = source.indent(function)
+    for above in range(number - 1, 0, -1):
+        line = source.line(above)
+        if not line.startswith(f"{indent}#") or above in source.rows_of_strings:
+            break
+        first = above if _DIRECTIVE.match(line.lstrip()) else first
+    start = source.line_start(first)
+    site.replace(start, start, f"{indent}@{torch}.compiler.disable{given}{source.newline}")
+
+
+_DIRECTIVE = re.compile(r"#\s*(pyre-|noqa\b|(pyright|pylint|type|mypy):)")
 
 
 def _torch_above(site: Site, function: ast.FunctionDef) -> str:
@@ -62,12 +73,8 @@ def disable_wrappers(site: Site, function: ast.FunctionDef) -> None:
     """Leave out what decorators put around a function, too: where the graph ends in the function,
     it would end in each of them.
     """
-    source = site.source
     for each in wrappers(site, function):
-        text = f"{source.indent(function)}@{_torch_above(site, function)}.compiler.disable"
-        text += "(recursive=False)"
-        start = source.line_start(each.lineno)
-        site.replace(start, start, f"{text}{source.newline}")
+        _decorate(site, function, each.lineno, "(recursive=False)")
 
 
 def wrappers(site: Site, function: ast.FunctionDef) -> list[ast.expr]:

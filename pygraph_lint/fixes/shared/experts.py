@@ -124,10 +124,10 @@ _SIZED = frozenset(f"torch.{name}" for name in ("empty", "zeros", "ones", "randn
 
 
 _MIXING = frozenset(
-    (
-        *("sum", "mean", "max", "min", "amax", "amin", "prod", "std", "var", "norm", "cumsum"),
-        *("softmax", "log_softmax", "sort", "argsort", "topk", "any", "all", "flip", "roll"),
-    )
+    """
+        sum mean max min amax amin prod std var norm cumsum softmax log_softmax sort argsort topk
+        any all flip roll
+    """.split()
 )
 
 

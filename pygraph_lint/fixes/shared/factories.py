@@ -13,27 +13,24 @@ from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, keyword, las
 from pygraph_lint.fixes.engine.build import starred
 from pygraph_lint.fixes.engine.site import Declined, Site
 
+
+def _torch(names: str) -> frozenset[str]:
+    """The qualified names of what torch has under these."""
+    return frozenset(f"torch.{name}" for name in names.split())
+
+
 # Constant values, or values that are copied: the same bits whichever device writes them.
-EXACT = frozenset(
-    f"torch.{name}"
-    for name in ("zeros", "ones", "empty", "full", "eye", "tensor", "tril_indices", "triu_indices")
-)
+EXACT = _torch("zeros ones empty full eye tensor tril_indices triu_indices")
 # Computed values: the same on every device as long as they are integers.
-RANGES = frozenset({"torch.arange", "torch.range"})
+RANGES = _torch("arange range")
 FACTORIES = EXACT | RANGES
 # Their numbers fit every dtype; a float that does not fit an integer dtype becomes one number on
 # the host and another one on a GPU.
-SMALL = frozenset({"torch.zeros", "torch.ones", "torch.eye", "torch.arange"})
-INTEGER_DTYPES = frozenset(
-    f"torch.{name}"
-    for name in ("int", "long", "short", "uint8", "int8", "int16", "int32", "int64", "bool")
-)
-FLOATING_DTYPES = frozenset(
-    f"torch.{name}"
-    for name in ("float16", "half", "bfloat16", "float32", "float", "float64", "double")
-)
+SMALL = _torch("zeros ones eye arange")
+INTEGER_DTYPES = _torch("int long short uint8 int8 int16 int32 int64 bool")
+FLOATING_DTYPES = _torch("float16 half bfloat16 float32 float float64 double")
 #: These keep a number that compiled code does not round.
-WIDE = frozenset(f"torch.{name}" for name in ("float32", "float", "float64", "double"))
+WIDE = _torch("float32 float float64 double")
 #: Every dtype of numbers holds them.
 _SMALL = 127
 _SIZES = frozenset(("size", "dim", "numel"))

@@ -253,11 +253,10 @@ def _is_view(site: Site, index: ast.expr) -> bool:
 
 
 _VIEWS = frozenset(
-    (
-        *("view", "view_as", "reshape", "reshape_as", "permute", "transpose", "t", "movedim"),
-        *("swapaxes", "squeeze", "unsqueeze", "expand", "expand_as", "broadcast_to", "flatten"),
-        *("unflatten", "narrow", "select", "diagonal", "chunk", "split", "unbind", "tensor_split"),
-        *("detach", "requires_grad_", "device", "Size", "finfo", "iinfo", "numel"),
-    )
+    """
+        view view_as reshape reshape_as permute transpose t movedim swapaxes squeeze unsqueeze
+        expand expand_as broadcast_to flatten unflatten narrow select diagonal chunk split unbind
+        tensor_split detach requires_grad_ device Size finfo iinfo numel
+    """.split()
 )
 _NO_WORK = _VIEWS | ops.NUMBER_METHODS | ops.COMMON_METHODS

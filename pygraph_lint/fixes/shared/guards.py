@@ -69,10 +69,10 @@ def guard_condition(site: Site, node: ast.If) -> None:
 
 
 _CHANGING = frozenset(
-    (
-        *("append", "extend", "insert", "remove", "pop", "popleft", "popitem", "clear", "sort"),
-        *("reverse", "update", "setdefault", "add", "discard", "write", "send", "step"),
-    )
+    """
+        append extend insert remove pop popleft popitem clear sort reverse update setdefault add
+        discard write send step
+    """.split()
 )
 
 
@@ -117,10 +117,9 @@ def not_compiling(site: Site) -> cst.BaseExpression:
 
 
 _LOG_METHODS = frozenset(
-    (
-        *("debug", "info", "warning", "warn", "error", "critical", "exception", "log"),
-        *("warning_once", "info_once", "warning_advice"),
-    )
+    """
+        debug info warning warn error critical exception log warning_once info_once warning_advice
+    """.split()
 )
 
 

@@ -10,21 +10,16 @@ from pygraph_lint.fixes.engine.site import Site
 
 # Positions, parts put together and laid out, and arithmetic of single elements.
 _LIGHT = frozenset(
-    (
-        *("arange", "meshgrid", "repeat_interleave", "cumsum", "nonzero", "argwhere", "unique"),
-        *("unique_consecutive", "bincount", "argsort", "searchsorted", "bucketize", "tril_indices"),
-        *("triu_indices", "combinations", "cartesian_prod"),
-        *("tensor", "as_tensor", "zeros", "ones", "full", "empty", "zeros_like", "ones_like"),
-        *("full_like", "stack", "cat", "concat", "pad", "split", "split_with_sizes"),
-        *("tensor_split", "chunk", "where", "isin", "Size"),
-        *("view", "reshape", "expand", "repeat", "flatten", "unsqueeze", "squeeze", "transpose"),
-        *("permute", "contiguous", "t", "to", "int", "long", "float", "bool", "type_as", "clone"),
-        *("item", "tolist", "numel", "size", "dim", "sum", "prod", "max", "min", "any", "all"),
-        *("abs", "floor", "ceil", "round", "clamp", "clip", "remainder", "add", "sub", "mul"),
-        *("div", "floor_divide", "diff", "roll", "flip", "eq", "ne", "lt", "le", "gt", "ge"),
-        *("is_tracing", "is_scripting", "is_tensor", "device", "masked_fill", "index_select"),
-        *("append", "extend", "insert", "pop", "get", "items", "keys", "values", "index", "count"),
-    )
+    """
+        arange meshgrid repeat_interleave cumsum nonzero argwhere unique unique_consecutive bincount
+        argsort searchsorted bucketize tril_indices triu_indices combinations cartesian_prod tensor
+        as_tensor zeros ones full empty zeros_like ones_like full_like stack cat concat pad split
+        split_with_sizes tensor_split chunk where isin Size view reshape expand repeat flatten
+        unsqueeze squeeze transpose permute contiguous t to int long float bool type_as clone item
+        tolist numel size dim sum prod max min any all abs floor ceil round clamp clip remainder add
+        sub mul div floor_divide diff roll flip eq ne lt le gt ge is_tracing is_scripting is_tensor
+        device masked_fill index_select append extend insert pop get items keys values index count
+    """.split()
 )
 
 

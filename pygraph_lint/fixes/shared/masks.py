@@ -15,13 +15,12 @@ from pygraph_lint.fixes.shared.partial_operations import defined, partial_operan
 
 # One result for each element; none of these raises for a value.
 _FUNCTIONS = frozenset(
-    (
-        *("abs", "neg", "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "sign", "round", "floor"),
-        *("ceil", "sin", "cos", "tan", "tanh", "sinh", "cosh", "atan", "sigmoid", "relu", "square"),
-        *("reciprocal", "nan_to_num", "clamp", "clip", "clamp_min", "clamp_max", "log2", "log10"),
-        *("erf", "softplus", "logical_not", "detach", "clone", "asin", "acos", "arcsin", "arccos"),
-        *("sub", "add", "mul", "div", "maximum", "minimum", "atan2", "float", "pow"),
-    )
+    """
+        abs neg exp log log1p expm1 sqrt rsqrt sign round floor ceil sin cos tan tanh sinh cosh atan
+        sigmoid relu square reciprocal nan_to_num clamp clip clamp_min clamp_max log2 log10 erf
+        softplus logical_not detach clone asin acos arcsin arccos sub add mul div maximum minimum
+        atan2 float pow
+    """.split()
 )
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
@@ -175,6 +174,32 @@ def _value(new: cst.CSTNode) -> cst.CSTNode:
     """``y`` of ``y[mask]``."""
     read = cst.ensure_type(new, cst.Subscript)
     return operand(read.value) if read.lpar else read.value
+
+
+def has_shape_of(site: Site, mask: ast.expr, tensor: ast.expr) -> bool:
+    """Whether a mask has the shape of what it selects from: it has as many dimensions, or it was
+    computed of that, which gives no fewer, and a mask with more cannot be an index.
+    """
+    rank = site.ask.known(tensor).rank
+    if rank is not None and rank == site.ask.known(mask).rank:
+        return True
+    like, name = site.ask.shaped_like(tensor), ast.unparse(tensor)
+    return any(
+        (like is not None and site.ask.shaped_like(part) == like)
+        or (ast.unparse(part) == name and site.ask.same_value(part, tensor))
+        for part in _elements(site, mask)
+    )
+
+
+def _elements(site: Site, node: ast.expr, depth: int = 6) -> list[ast.expr]:
+    """An expression, and what it is computed of element by element, also through local names."""
+    value = site.ask.only_value(node) if isinstance(node, ast.Name) else None
+    plain = isinstance(node, (ast.UnaryOp, ast.Compare)) or (
+        isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult)
+    )
+    inner = [value] if value is not None else [*ast.iter_child_nodes(node)] if plain else []
+    parts = (each for each in inner if depth and isinstance(each, ast.expr))
+    return [node, *(part for each in parts for part in _elements(site, each, depth - 1))]
 
 
 def widened(mask: str, like: str) -> cst.BaseExpression:

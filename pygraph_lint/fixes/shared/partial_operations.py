@@ -15,13 +15,9 @@ from pygraph_lint.analysis.syntax.nodes import method_name
 from pygraph_lint.fixes.engine.build import Change, call, changed
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.site import Site
+from pygraph_lint.fixes.shared.factories import literal_number
 
-_FUNCTIONS = frozenset(
-    (
-        *("log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "pow"),
-        *("acos", "asin", "arccos", "arcsin"),
-    )
-)
+_FUNCTIONS = frozenset("log log2 log10 log1p sqrt rsqrt reciprocal acos asin arccos arcsin".split())
 
 
 def partial_operands(site: Site, node: ast.AST) -> list[ast.expr]:
@@ -35,23 +31,23 @@ def partial_operands(site: Site, node: ast.AST) -> list[ast.expr]:
 def _operand(node: ast.AST) -> ast.expr | None:
     if isinstance(node, ast.BinOp):
         if isinstance(node.op, ast.Pow):
-            return None if _is_whole(node.right) else node.left
+            return node.left if _is_partial(node.right) else None
         return node.right if isinstance(node.op, (ast.Div, ast.Mod)) else None
-    if not isinstance(node, ast.Call) or method_name(node) not in _FUNCTIONS:
+    name = method_name(node) if isinstance(node, ast.Call) else None
+    if not isinstance(node, ast.Call) or (name != "pow" and name not in _FUNCTIONS):
         return None
-    powers = node.args[-1:] if method_name(node) == "pow" else []
-    if any(map(_is_whole, powers)):
+    if name == "pow" and not _is_partial(node.args[-1] if node.args else node):
         return None
-    torch = isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") == "torch"
-    if torch or not isinstance(node.func, ast.Attribute):
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if owner is None or getattr(owner, "id", "") == "torch":
         return node.args[0] if node.args else None
-    return node.func.value
+    return owner
 
 
-def _is_whole(exponent: ast.expr) -> bool:
-    """Whether an exponent is a whole number above zero, for which every power is smooth."""
-    value = exponent.value if isinstance(exponent, ast.Constant) else None
-    return isinstance(value, int) and value > 0
+def _is_partial(exponent: ast.expr) -> bool:
+    """Whether a power is not smooth for every number, as far as the exponent is written out."""
+    number = literal_number(exponent)
+    return number is not None and (number < 0 or number % 1 != 0)
 
 
 def defined(

@@ -294,10 +294,14 @@ def test_the_shape_of_a_result() -> None:
     queries = ask("""
         def f(x: torch.Tensor, y: torch.Tensor):
             m = ~(x > 0)
-            return m, torch.zeros_like(y), x + y, x.view(-1)
+            n = x[None]
+            x = x.abs()
+            y = y[None]
+            return m, x, torch.zeros_like(y), n > 0, x + y, x.view(-1)
     """)
-    result = find(queries, "(m, torch.zeros_like(y), x + y, x.view(-1))")
-    assert [queries.shaped_like(node) for node in result.elts] == ["x", "y", None, None]
+    result = find(queries, "(m, x, torch.zeros_like(y), n > 0, x + y, x.view(-1))")
+    given = ["x [5]", "x [5]", "y [9]", "n [7]", None, None]
+    assert [queries.shaped_like(node) for node in result.elts] == given
 
 
 def test_what_others_may_do() -> None:

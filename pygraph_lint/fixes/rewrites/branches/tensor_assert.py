@@ -16,6 +16,7 @@ import libcst as cst
 from pygraph_lint.analysis.syntax.nodes import compared, method_name, receiver
 from pygraph_lint.fixes.engine.build import changed, joined, operand
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
+from pygraph_lint.fixes.rewrites.effects.guard_assert import GuardAssert
 from pygraph_lint.fixes.shared.conditions import PLAIN, operands
 
 _LOOKING_UP = ("gather", "index_select", "take", "take_along_dim", "embedding")
@@ -36,6 +37,9 @@ class TensorAssert(Rewrite):
         constant = node.msg is None or isinstance(node.msg, ast.Constant)
         if site.finding.code == "PG301" and (len(parts) < 2 or not constant):
             raise Declined
+        others = {*GuardAssert.codes} - {*self.codes}
+        if any(each.code in others and node in site.path_of(each) for each in site.findings):
+            raise Declined("something else in the assert ends the graph")
         truth = all(_is_truth(site, part) for part in parts)
         site.require("truth", truth, "an operand is not certainly a tensor")
         guarded = any(_looks_up(part) for part in parts[1:])

@@ -20,12 +20,11 @@ from pygraph_lint.fixes.shared.disable import disable, is_called, leave_out, pla
 
 # What makes or draws tensors, and what only asks; anything else of torch is work for the device.
 _MAKING = frozenset(
-    (
-        *("rand", "randn", "randint", "randperm", "normal", "multinomial", "empty", "zeros"),
-        *("ones", "full", "tensor", "as_tensor", "from_numpy", "arange", "Generator", "device"),
-        *("manual_seed", "initial_seed", "get_rng_state", "set_rng_state", "is_tensor", "Size"),
-        *("get_default_dtype", "get_default_device"),
-    )
+    """
+        rand randn randint randperm normal multinomial empty zeros ones full tensor as_tensor
+        from_numpy arange Generator device manual_seed initial_seed get_rng_state set_rng_state
+        is_tensor Size get_default_dtype get_default_device
+    """.split()
 )
 _ON_HOST = ("numpy.random.", "random.", "torch.Generator", "torch.manual_seed", "torch.random.")
 
@@ -38,6 +37,7 @@ class DrawingFunction(Rewrite):
     codes = ("PG504", "PG506", "PG513")
     message = "Decorate the function that draws with `@torch.compiler.disable`"
     order = 96
+    early = True
     trusting = True
 
     def rewrite(self, site: Site) -> None:

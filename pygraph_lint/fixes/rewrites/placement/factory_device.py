@@ -38,11 +38,10 @@ from pygraph_lint.fixes.shared.factories import (
 
 # What gives the same on every device, in memory laid out in the same way after a copy.
 _KEEPING = frozenset(
-    (
-        *("tril", "triu", "unsqueeze", "squeeze", "view", "reshape", "flatten", "permute"),
-        *("transpose", "t", "flip", "roll", "repeat", "contiguous", "logical_not"),
-        *("bool", "short", "int", "long", "half", "bfloat16", "float", "double"),
-    )
+    """
+        tril triu unsqueeze squeeze view reshape flatten permute transpose t flip roll repeat
+        contiguous logical_not bool short int long half bfloat16 float double
+    """.split()
 )
 # Their keywords that take numbers.
 _NUMBERED = frozenset(("diagonal", "dim", "dims", "dim0", "dim1", "start_dim", "end_dim", "shifts"))
@@ -66,6 +65,7 @@ class FactoryDevice(Rewrite):
     codes = ("PG101", "PG102", "PG704")
     message = "Make the tensor on its device"
     order = 10
+    early = True
 
     def fits(self, tree: ast.AST) -> bool:
         named = isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute)
@@ -322,10 +322,7 @@ def _put(site: Site, move: ast.Call, made: ast.Call, to: _Move) -> None:
 
 # Methods that raise for no shape.
 _ANY_SHAPE = frozenset(
-    (
-        *("contiguous", "logical_not", "bool", "short", "int", "long", "half", "bfloat16"),
-        *("float", "double"),
-    )
+    "contiguous logical_not bool short int long half bfloat16 float double".split()
 )
 
 

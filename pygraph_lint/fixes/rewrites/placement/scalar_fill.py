@@ -35,6 +35,7 @@ class ScalarFill(Rewrite):
     message = "Fill a 0-d tensor on the device instead of copying a number there"
     kinds = (ast.Call,)
     order = 20
+    early = True
 
     def rewrite(self, site: Site) -> None:
         call = site.tree
@@ -154,12 +155,11 @@ _ASKED = frozenset(("shape", "device", "dtype", "ndim", "size", "dim", "numel", 
 _SAME = frozenset(("to", "float", "half", "double", "long", "int", "expand", "view", "unsqueeze"))
 # Functions that take tensors elementwise or joined, and return one on the device of the others.
 _JOINING = frozenset(
-    (
-        *("add", "sub", "mul", "div", "true_divide", "pow", "fmod", "remainder", "atan2"),
-        *("maximum", "minimum", "max", "min", "where", "clamp", "logaddexp", "lerp"),
-        *("eq", "ne", "lt", "le", "gt", "ge", "isin", "cat", "concat", "stack"),
-        *("logical_and", "logical_or", "matmul", "bmm", "einsum", "outer", "dot"),
-    )
+    """
+        add sub mul div true_divide pow fmod remainder atan2 maximum minimum max min where clamp
+        logaddexp lerp eq ne lt le gt ge isin cat concat stack logical_and logical_or matmul bmm
+        einsum outer dot
+    """.split()
 )
 _DEPTH = 4
 

@@ -25,14 +25,7 @@ from pygraph_lint.fixes.engine.build import (
 )
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
-from pygraph_lint.fixes.shared.masks import (
-    everywhere,
-    expect_selectable,
-    index_of,
-    is_elementwise,
-    is_mask,
-    widened,
-)
+from pygraph_lint.fixes.shared import masks
 
 # Whatever is inside of them may be evaluated never, or several times.
 _CHOOSING = (
@@ -56,15 +49,14 @@ class MaskedReduction(Rewrite):
         read = site.tree
         assert isinstance(read, ast.Subscript)
         call, word, reduced = _reduction(site, read)
-        mask, value = index_of(read), read.value
-        certain = is_mask(site, mask) and site.ask.is_pure(mask)
+        mask, value = masks.index_of(read), read.value
+        certain = masks.is_mask(site, mask) and site.ask.is_pure(mask)
         site.require("mask", certain, "the index is not certainly a mask")
-        alone = reduced is read or is_elementwise(site, reduced, mask)
+        alone = reduced is read or masks.is_elementwise(site, reduced, mask)
         site.require("elementwise", alone, "what is reduced is not computed element by element")
-        expect_selectable(site, reduced, mask, value)
+        masks.expect_selectable(site, reduced, mask, value)
         site.safe_only_if("rounding", False, _FOR_ALL)
-        like = site.ask.shaped_like(mask)
-        if like is not None and like == site.ask.shaped_like(value):
+        if masks.has_shape_of(site, mask, value):
             site.put(call, _reduced(site, word, reduced, mask, site.expression_node(mask)))
             return
         statement = _plain_statement(site, call)
@@ -78,7 +70,7 @@ class MaskedReduction(Rewrite):
         of = mask.id if isinstance(mask, ast.Name) else name
         if of is name:
             lines.append(assign(name, bare(site.expression_node(mask))))
-        wide = expression(f"{{mask}}.expand_as({text})", mask=widened(of, text))
+        wide = expression(f"{{mask}}.expand_as({text})", mask=masks.widened(of, text))
         lines.append(assign(name, wide))
         value_node = cst.parse_expression(text) if dotted(value) is None else None
         found = _reduced(site, word, reduced, mask, cst.Name(name), value_node)
@@ -100,7 +92,7 @@ def _reduced(
 ) -> cst.BaseExpression:
     """The sum, or the mean, under a mask of the tensor's shape."""
     parts = {"torch": cst.parse_expression(use_torch(site)), "mask": selected}
-    parts["value"] = value or bare(everywhere(site, reduced, mask, selected))
+    parts["value"] = value or bare(masks.everywhere(site, reduced, mask, selected))
     template = "{torch}.where({mask}, {value}, 0).sum()"
     if word == "mean":
         parts["count"] = operand(selected)

@@ -16,19 +16,11 @@ import libcst as cst
 
 from pygraph_lint.analysis.queries.interface import Type
 from pygraph_lint.analysis.syntax.nodes import dotted
-from pygraph_lint.fixes.engine.build import Line, assign, call, expression, operand
+from pygraph_lint.fixes.engine.build import Line, assign, call, code, expression, operand
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.names import all_nodes, changes_in_place
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
-from pygraph_lint.fixes.shared.masks import (
-    everywhere,
-    expect_selectable,
-    index_of,
-    is_elementwise,
-    is_mask,
-    masked_reads,
-    widened,
-)
+from pygraph_lint.fixes.shared import masks
 
 _OPERATORS: dict[type[ast.operator], Callable[[], cst.BaseBinaryOp]] = {
     ast.Add: cst.Add,
@@ -53,15 +45,15 @@ class MaskedWrite(Rewrite):
         single = not isinstance(node, ast.Assign) or len(node.targets) == 1
         if not isinstance(target, ast.Subscript) or not single:
             raise Declined
-        mask, written = index_of(target), target.value
+        mask, written = masks.index_of(target), target.value
         added = isinstance(node, ast.AugAssign)
-        if not masked_reads(node.value, mask) and not added:
+        if not masks.masked_reads(node.value, mask) and not added:
             raise Declined
-        site.require("mask", is_mask(site, mask), "the index is not certainly a mask")
+        site.require("mask", masks.is_mask(site, mask), "the index is not certainly a mask")
         pure = site.ask.is_pure(mask) and site.ask.is_pure(written)
         site.require("pure", pure, "the mask or the tensor is computed by what may have an effect")
-        alone = is_elementwise(site, node.value, mask)
-        expect_selectable(site, node.value, mask, written)
+        alone = masks.is_elementwise(site, node.value, mask)
+        masks.expect_selectable(site, node.value, mask, written)
         operator = _OPERATORS.get(type(node.op)) if isinstance(node, ast.AugAssign) else None
         plain = alone and (operator is not None or not added)
         site.require("elementwise", plain, "what is written is not computed element by element")
@@ -72,8 +64,11 @@ class MaskedWrite(Rewrite):
             False,
             "it is computed for all elements: rounding and zero gradients may differ (also nan)",
         )
-        lines, selected = _selection(site, mask, written)
-        value = everywhere(site, node.value, mask, selected)
+        lines: list[Line] = []
+        selected = site.expression_node(mask)
+        if not masks.has_shape_of(site, mask, written):
+            lines, selected = _widened(site, node.value, mask, written)
+        value = masks.everywhere(site, node.value, mask, selected)
         old = site.expression_node(written)
         if operator is not None:
             right = value if isinstance(value, cst.UnaryOperation) else operand(value)
@@ -90,7 +85,7 @@ def _is_kept(
     """
     if isinstance(written, ast.Name) and site.ask.is_unaliased(written):
         return False
-    reads = masked_reads(node.value, mask)
+    reads = masks.masked_reads(node.value, mask)
     own = any(ast.dump(each.value) == ast.dump(written).replace("Store", "Load") for each in reads)
     number = site.ask.known(node.value).must_be(Type.NUMBER)
     if isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Mult, ast.Div)) and not number:
@@ -107,7 +102,7 @@ def _changes_later(site: Site, node: ast.Assign | ast.AugAssign, mask: ast.expr)
     """Whether what is read, or the mask, is changed in place somewhere else: autograd keeps it as
     it is, where it kept copies of what the mask selects.
     """
-    read = [each.value for each in masked_reads(node.value, mask)]
+    read = [each.value for each in masks.masked_reads(node.value, mask)]
     names = {dotted(each) for each in (*read, mask)} - {None}
     own = set(ast.walk(node))
     return any(
@@ -118,44 +113,21 @@ def _changes_later(site: Site, node: ast.Assign | ast.AugAssign, mask: ast.expr)
     )
 
 
-def _selection(
-    site: Site, mask: ast.expr, written: ast.expr
+def _widened(
+    site: Site, value: ast.expr, mask: ast.expr, written: ast.expr
 ) -> tuple[list[Line], cst.BaseExpression]:
-    """The mask in the shape of what is written to, and the statements that it needs."""
-    like = site.ask.shaped_like(mask)
-    same = like is not None and like == site.ask.shaped_like(written)
-    if same or _has_the_rank_of(site, mask, written):
-        return [], site.expression_node(mask)
-    lines: list[Line] = []
-    name = mask.id if isinstance(mask, ast.Name) else site.free("selected")
-    if not isinstance(mask, ast.Name):
-        lines.append(assign(name, site.expression_node(mask)))
-    return lines, widened(name, ast.unparse(written))
-
-
-def _has_the_rank_of(site: Site, mask: ast.expr, written: ast.expr) -> bool:
-    """Whether a mask has as many dimensions as what it selects from: it was compared with that,
-    which gives no fewer, and a mask with more cannot be an index.
+    """The mask in the shape of what is written to, and the statements that it needs: a name of its
+    own where ``value`` asks for it, too.
     """
-    rank = site.ask.known(written).rank
-    if rank is not None and rank == site.ask.known(mask).rank:
-        return True
-    compared = site.ask.only_value(mask) if isinstance(mask, ast.Name) else mask
-    name = ast.unparse(written)
-    return any(
-        ast.unparse(side) == name and site.ask.same_value(side, written)
-        for part in _joined(compared)
-        for side in (part.left, *part.comparators)
-    )
-
-
-def _joined(condition: ast.expr | None) -> list[ast.Compare]:
-    """The comparisons that a mask is joined of by ``&``, ``|`` and ``~``."""
-    if isinstance(condition, ast.BinOp):
-        return [*_joined(condition.left), *_joined(condition.right)]
-    if isinstance(condition, ast.UnaryOp):
-        return _joined(condition.operand)
-    return [condition] if isinstance(condition, ast.Compare) else []
+    name = mask.id if isinstance(mask, ast.Name) else site.free("selected")
+    named: list[Line] = []
+    if not isinstance(mask, ast.Name):
+        named.append(assign(name, site.expression_node(mask)))
+    wide = masks.widened(name, ast.unparse(written))
+    if code(wide) not in code(masks.everywhere(site, value, mask, wide)):
+        return named, wide
+    own = site.free("selected")
+    return [*named, assign(own, wide)], cst.Name(own)
 
 
 def _written(

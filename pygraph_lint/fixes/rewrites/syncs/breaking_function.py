@@ -51,6 +51,7 @@ class BreakingFunction(Rewrite):
     )
     message = "Decorate the function with `@torch.compiler.disable(recursive=False)`"
     order = 97
+    early = True
     trusting = True
 
     def rewrite(self, site: Site) -> None:

@@ -120,6 +120,7 @@ def _can_move(site: Site, statement: ast.stmt, breaking: set[ast.AST]) -> bool:
     """
     text, nodes = site.source.segment(statement), all_nodes(statement)
     calls = (each for each in nodes if isinstance(each, ast.Call) and each not in breaking)
+    left_out = (getattr(each, "func", None) for each in breaking.intersection(nodes))
     return (
         isinstance(statement, (ast.Assign, ast.Expr, ast.If, ast.Return))
         and (not isinstance(statement, ast.If) or _only_sets(statement))
@@ -128,7 +129,12 @@ def _can_move(site: Site, statement: ast.stmt, breaking: set[ast.AST]) -> bool:
         and not _is_tied(nodes)
         and not any(_has_more(site, each) for each in nodes)
         and all(is_light(site, each) for each in calls)
+        and not any(_OWN.match(getattr(each, "id", "")) for each in left_out)
     )
+
+
+#: How the functions are named that this rewrite makes; a call of one ends the graph once already.
+_OWN = re.compile("_(read|write)_")
 
 
 def _only_sets(branch: ast.If) -> bool:
@@ -215,10 +221,14 @@ def _move(
     decorator = f"@{torch}.compiler.disable{'' if turned else '(recursive=False)'}"
     _put_above(site, moved[0], [decorator, *head, *body, *last])
     before = "return " if isinstance(moved[-1], ast.Return) else f"{results} = " if used else ""
-    call = f"{indent}{before}{name}({', '.join(given)})"
+    lines = wrap(f"{indent}{before}{name}({', '.join(given)})", width, unit)
+    if len(lines[0]) > width and len(used) > 1:
+        targets = (f"{indent}{unit}{each}," for each in used)
+        first, *more = wrap(f"{indent}_ = {name}({', '.join(given)})", width, unit)
+        lines = [f"{indent}(", *targets, first.replace("_", ")", 1), *more]
     start = source.line_start(moved[0].lineno)
     end = start + len(text.rstrip("\r\n"))
-    site.replace(start, end, source.newline.join(wrap(call, width, unit)), whole=True)
+    site.replace(start, end, source.newline.join(lines), whole=True)
 
 
 def _named_by_writes(moved: list[ast.stmt]) -> str:
