@@ -168,6 +168,14 @@ STAYS = {
         "def forward(x: Tensor):\n"
         "    return x * torch.tensor(float('inf'), dtype=x.dtype, device=x.device)\n"
     ),
+    "a draw with a second name": (
+        "def forward(x: Tensor, p: float):\n    draw = keep = torch.rand(1)\n    keep -= 2\n"
+        "    if draw < p:\n        return x\n    return x * 3\n"
+    ),
+    "a draw that is handed on in passing": (
+        "def forward(x: Tensor, p: float, y: list):\n    y.append(draw := torch.rand(1))\n"
+        "    if draw < p:\n        return x\n    return x * 3\n"
+    ),
     "a draw that may not be made": (
         "def forward(x: Tensor, p: float, flag: bool):\n    if flag:\n"
         "        draw = torch.rand([])\n    if draw < p:\n        return x\n    return x * 3\n"
@@ -202,3 +210,12 @@ def test_an_import_of_torch_is_never_added_safely(tmp_path: Path) -> None:
     )
     assert _fixed(text, tmp_path, False) == text
     assert "import torch\n" in _fixed(text, tmp_path, True)
+
+
+def test_torch_may_not_be_imported_where_a_call_may_not_ask_for_it(tmp_path: Path) -> None:
+    text = (
+        "from typing import TYPE_CHECKING\n\nfrom torch import Tensor, tensor\n\n"
+        "if TYPE_CHECKING:\n    import torch\n\n\ndef f(x: Tensor, d: 'str | None' = None):\n"
+        "    return x * tensor(2.5, device=x.device if d is None else torch.device(d))\n"
+    )
+    assert _fixed(text, tmp_path, False) == text

@@ -24,7 +24,9 @@ def use_torch(site: Site) -> str:
         raise Declined("inside of a class, a name like this is another one")
     if spelled is not None:
         place = site.tree if isinstance(site.tree, ast.Call) else site.path[-1]
-        here = any(isinstance(n, ast.Name) and n.id == spelled for n in ast.walk(place))
+        while isinstance(place, (ast.Call, ast.Attribute)):  # what is evaluated first
+            place = place.func if isinstance(place, ast.Call) else place.value
+        here = isinstance(place, ast.Name) and place.id == spelled
         if not here and not _surely_imported(site, spelled):
             if not _used(site, spelled):
                 raise Declined("torch is imported under a condition, and not used here")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 
 import libcst as cst
 
 from pygraph_lint.analysis.queries.interface import Device, Type
 from pygraph_lint.analysis.syntax.nodes import is_constant, method_name
-from pygraph_lint.fixes.engine.build import Change, call, changed, expression, operand
-from pygraph_lint.fixes.engine.imports import use_torch
+from pygraph_lint.fixes.engine.build import expression, operand
 from pygraph_lint.fixes.engine.site import Declined, Site
 from pygraph_lint.fixes.shared.conditions import is_limit
+from pygraph_lint.fixes.shared.partial_operations import defined, partial_operands
 
 # One result for each element; none of these raises for a value.
 _FUNCTIONS = frozenset(
@@ -23,8 +22,6 @@ _FUNCTIONS = frozenset(
         atan2 float pow
     """.split()
 )
-# Not defined, or of infinite slope, for some values.
-_PARTIAL = frozenset(("log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal"))
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 
@@ -166,50 +163,17 @@ def everywhere(
     site: Site, node: ast.expr, mask: ast.expr, selected: cst.BaseExpression
 ) -> cst.BaseExpression:
     """The expression for all elements. What is divided by, or given to a logarithm or a root, is 1
-    where the mask does not select, so that no nan gets into gradients.
+    where the mask does not select.
     """
-    torch = use_torch(site)
-
-    def chosen(value: cst.BaseExpression) -> cst.BaseExpression:
-        return call(f"{torch}.where", selected, value, cst.Integer("1"))
-
-    changes: dict[cst.CSTNode, Change] = {}
-    for each in ast.walk(node):
-        if not isinstance(each, ast.expr) or not masked_reads(each, mask):
-            continue
-        if each in masked_reads(node, mask):
-            changes[site.expression_node(each)] = _value
-        elif isinstance(each, ast.BinOp) and isinstance(each.op, ast.Div):
-            if masked_reads(each.right, mask):
-                changes[site.expression_node(each)] = lambda new: new.with_changes(
-                    right=chosen(new.right)  # type: ignore[attr-defined]
-                )
-        elif isinstance(each, ast.Call) and method_name(each) in _PARTIAL:
-            method = isinstance(each.func, ast.Attribute) and not each.args
-            changes[site.expression_node(each)] = lambda new, method=method: _inside(  # type: ignore[misc]
-                new, chosen, method
-            )
-    result = changed(site.expression_node(node), changes)
-    assert isinstance(result, cst.BaseExpression)
-    return result
+    reads = [(site.expression_node(each), _value) for each in masked_reads(node, mask)]
+    operands = [each for each in partial_operands(site, node) if masked_reads(each, mask)]
+    return defined(site, node, selected, changes=reads, operands=operands)
 
 
 def _value(new: cst.CSTNode) -> cst.CSTNode:
     """``y`` of ``y[mask]``."""
     read = cst.ensure_type(new, cst.Subscript)
     return operand(read.value) if read.lpar else read.value
-
-
-def _inside(
-    new: cst.CSTNode, chosen: Callable[[cst.BaseExpression], cst.BaseExpression], method: bool
-) -> cst.CSTNode:
-    """A call with what it is computed of made 1 where nothing is selected."""
-    made = cst.ensure_type(new, cst.Call)
-    if method:
-        func = cst.ensure_type(made.func, cst.Attribute)
-        return made.with_changes(func=func.with_changes(value=chosen(func.value)))
-    first = made.args[0]
-    return made.with_changes(args=[first.with_changes(value=chosen(first.value)), *made.args[1:]])
 
 
 def has_shape_of(site: Site, mask: ast.expr, tensor: ast.expr) -> bool:

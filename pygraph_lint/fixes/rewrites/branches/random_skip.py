@@ -132,6 +132,9 @@ def _is_draw(site: Site, node: ast.expr) -> bool:
     if not isinstance(node, ast.Name) or function is None:
         return _draws_one(site, node)
     values = assigned_values(function, node.id) or [node]
+    makers = [site.ask.parent(each) for each in values]
+    if any(not isinstance(each, ast.Assign) or len(each.targets) > 1 for each in makers):
+        return False  # it has a second name
     if not all(_draws_one(site, value) and _is_made(site, value, node) for value in values):
         return False
     # Whoever else has a tensor may write to it.

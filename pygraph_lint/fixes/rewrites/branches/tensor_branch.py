@@ -51,8 +51,8 @@ from pygraph_lint.fixes.shared.conditions import (
     single_elements,
     tested_operands,
 )
-from pygraph_lint.fixes.shared.divisors import divided, divisors
 from pygraph_lint.fixes.shared.guards import not_compiling
+from pygraph_lint.fixes.shared.partial_operations import defined, partial_operands
 
 BOTH_ARMS = (
     "both arms are computed: dtypes, strides and aliases may differ, and gradients may be nan, or"
@@ -103,7 +103,8 @@ def _assigns(
     lines: list[Line] = []
     names = {step.name for step in plan}
     several = sum(not step.own for step in plan) > 1
-    several |= bool(divisors(site, (it for step in plan for it in (step.value, step.other) if it)))
+    values = [it for step in plan for it in (step.value, step.other) if it]
+    several |= any(partial_operands(site, each) for each in values)
     if several and not (isinstance(condition, cst.Name) and condition.value not in names):
         if isinstance(condition, cst.Name):
             condition = expression("{asked} != 0", asked=condition)
@@ -153,7 +154,7 @@ def _selected(
     again: bool,
 ) -> Line:
     """What a step becomes. ``again``: an earlier one assigns its name, too."""
-    torch, value = use_torch(site), divided(site, step.value, condition, not step.negated)
+    torch, value = use_torch(site), defined(site, step.value, condition, not step.negated)
     if step.own:
         _expect_fitting(site, step.value, shape_of(site, step.value))
         return old.with_deep_changes(old.body[0], value=value)
@@ -168,7 +169,7 @@ def _selected(
     if isinstance(step.statement, ast.Assign):
         _expect_selectable(site, node, step, again)
         other = step.target if step.other is None else step.other
-        rest = divided(site, other, condition, step.negated)
+        rest = defined(site, other, condition, step.negated)
     else:
         _expect_update(site, node, step)
         rest = cst.Integer(str(NEUTRAL[type(getattr(step.statement, "op", ast.Add()))]))
@@ -299,6 +300,7 @@ def _keeps_for_gradient(site: Site, place: ast.Subscript) -> bool:
 
 
 _UNRELATED = "nothing shows that the arms are of one shape"
+_PARTIAL = "an arm may divide by zero, or the like, when it is not taken"
 _HELD = "values of which nothing is known must be tensors"
 _NUMBER = "what was a number is a tensor"
 _FITS = "nothing proves that both arms can always be computed, and are of one shape"
@@ -375,7 +377,11 @@ def _selects(
         return
     statement = site.statement
     whole = isinstance(statement, (ast.Assign, ast.Return)) and statement.value is node
-    site.require("computable", whole and not statics, "an arm may divide by zero when not taken")
+    site.require(
+        "computable",
+        whole and not statics,
+        _PARTIAL,
+    )
     line = cst.ensure_type(site.statement_node(statement), cst.SimpleStatementLine)
     lines.append(line.with_deep_changes(line.body[0], value=value))
     site.expect_comments([statement], lines)
@@ -386,7 +392,7 @@ def _named(
     site: Site, condition: cst.BaseExpression, arms: list[ast.expr]
 ) -> tuple[cst.BaseExpression, list[Line]]:
     """A condition, under a name where arms need it, too, and the lines that give it that."""
-    if isinstance(condition, cst.Name) or not divisors(site, arms):
+    if isinstance(condition, cst.Name) or not any(partial_operands(site, each) for each in arms):
         return condition, []
     name = site.free("chosen")
     return cst.Name(name), [assign(name, condition)]
@@ -403,5 +409,5 @@ def _either(
     site.require("updates", related, _UNRELATED)
     _expect_fitting(site, then, shape_of(site, otherwise), (one.rank, other.rank))
     _expect_fitting(site, otherwise, shape_of(site, then))
-    nodes = divided(site, then, condition, True), divided(site, otherwise, condition, False)
+    nodes = defined(site, then, condition, True), defined(site, otherwise, condition, False)
     return call(f"{use_torch(site)}.where", condition, *nodes)
