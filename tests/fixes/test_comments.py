@@ -138,3 +138,25 @@ def test_what_looks_like_a_comment_in_a_string_stays_there(tmp_path: Path) -> No
 def test_a_statement_is_put_on_one_line() -> None:
     lines = ["    x = f(", "        g(a, b),", "        [c,", "         d],", "    )  # why"]
     assert joined_lines(lines) == ["    x = f(g(a, b), [c, d])  # why"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "    z = torch.zeros([x.shape[0], x.shape[1], x.shape[2], 1]).to(\n        x.device\n"
+            "    ) + torch.ones_like(x)\n",
+            "    z = torch.zeros([x.shape[0], x.shape[1], x.shape[2], 1], device=x.device)"
+            " + torch.ones_like(\n        x\n    )\n",
+        ),
+        (
+            "    z = torch.zeros([x.shape[0], 1]).to(\n        x.device\n    )\n",
+            "    z = torch.zeros([x.shape[0], 1], device=x.device)\n",
+        ),
+    ],
+)
+def test_a_move_that_is_broken_over_lines_becomes_no_long_line(
+    before: str, after: str, tmp_path: Path
+) -> None:
+    head = "def f(x: Tensor):\n"
+    assert fixed(f"{head}{before}    return x\n", tmp_path) == f"{head}{after}    return x\n"

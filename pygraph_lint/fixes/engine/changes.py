@@ -70,20 +70,25 @@ def shrink(text: str, change: Change) -> Change:
 def wrapped(source: Source, changes: list[Change]) -> list[Change]:
     """The changes, in order, with a line that they make too long broken at its brackets."""
     result: list[Change] = []
-    by_line: dict[int, list[Change]] = {}
+    by_line: dict[tuple[int, int], list[Change]] = {}
     for change in changes:
-        row = source.location(change.start).row
-        if source.location(change.end).row != row or "\n" in change.content:
+        place = source.location(change.start).row, source.location(change.end).row
+        if "\n" in change.content:
             result.append(change)
         else:
-            by_line.setdefault(row, []).append(change)
-    for row, those in by_line.items():
-        start, old = source.line_start(row), source.line(row)
-        new = old
+            by_line.setdefault(place, []).append(change)
+    touched = [row for first, last in by_line for row in range(first, last + 1)]
+    for (first, last), those in by_line.items():
+        start = source.line_start(first)
+        end = source.line_start(last) + len(source.line(last))
+        old = new = source.text[start:end]
         for change in reversed(those):
             new = new[: change.start - start] + change.content + new[change.end - start :]
-        fits = len(old) <= source.width and row not in source.rows_between_lines
-        inside = row not in source.whole_lines
+        rows = range(first, last + 1)
+        alone = "\n" not in new and all(touched.count(row) == 1 for row in rows)
+        fits = all(len(source.line(row)) <= source.width for row in rows)
+        fits = fits and alone and source.rows_between_lines.isdisjoint(rows)
+        inside = (first, last) not in source.whole_lines
         lines = wrap(new, source.width, source.indent_unit, inside) if fits else [new]
         if len(lines) == 1:
             result += those

@@ -99,10 +99,10 @@ class Source:
         return "    "
 
     @cached_property
-    def whole_lines(self) -> frozenset[int]:
+    def whole_lines(self) -> frozenset[tuple[int, int | None]]:
         """The numbers of the lines on which a statement begins and ends."""
         statements = (node for node in ast.walk(self.tree) if isinstance(node, ast.stmt))
-        return frozenset(each.lineno for each in statements if each.lineno == each.end_lineno)
+        return frozenset((each.lineno, each.end_lineno) for each in statements)
 
     def line(self, number: int) -> str:
         """The text of a 1-based line, without its line ending."""

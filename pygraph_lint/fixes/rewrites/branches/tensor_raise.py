@@ -18,14 +18,7 @@ from pygraph_lint.analysis.syntax.nodes import negated
 from pygraph_lint.fixes.engine.build import bare, call, code, expression, inverted
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
-from pygraph_lint.fixes.shared.conditions import (
-    asked_anyway,
-    is_elif,
-    is_truth,
-    is_within,
-    operands,
-    tested_operands,
-)
+from pygraph_lint.fixes.shared import conditions
 from pygraph_lint.fixes.shared.guards import changes_something, guard_condition, says
 
 
@@ -43,7 +36,7 @@ class TensorRaise(Rewrite):
     def rewrite(self, site: Site) -> None:
         node = site.tree
         assert isinstance(node, ast.If)
-        if not is_within(site, node.test):
+        if not conditions.is_within(site, node.test):
             raise Declined
         raises = _only_raises(site, node)
         if not raises and site.finding.code != "PG303":
@@ -52,7 +45,7 @@ class TensorRaise(Rewrite):
         steers = _may_be_caught(site, node.body[-1])
         site.require("uncaught", not steers, "the exception may be caught, and decide what is done")
         check, message = _check(site, node), _literal(site, node.body[0])
-        others = is_elif(site, node) or node.orelse or _asks_more(site, node.test)
+        others = conditions.is_elif(site, node) or node.orelse or _asks_more(site, node.test)
         others = others or "#" in code(site.expression_node(node.test))  # a comment beside one
         if check is None or message is None or others or site.finding.code != "PG303":
             site.message = "Check values only when not compiling"
@@ -67,15 +60,18 @@ class TensorRaise(Rewrite):
         new = cst.Expr(call(f"{use_torch(site)}._assert_async", check, message))
         whole = site.source.alone(node.body[0])  # of its lines
         line = site.statement_node(node.body[0]) if whole else cst.SimpleStatementLine([])
-        tested = tested_operands(site, node.test)
-        statics = [each for each in operands(node.test) if each not in tested]
+        tested = conditions.tested_operands(site, node.test)
+        statics = [each for each in conditions.operands(node.test) if each not in tested]
         site.put_branch(node, [line.with_changes(body=[new])], statics)
 
 
 def _asks_more(site: Site, test: ast.expr) -> bool:
     """Whether a condition asks behind a tensor for what may raise, or has an effect."""
     with suppress(Declined):
-        return any(asked_anyway(site, test, each) for each in tested_operands(site, test)[:1])
+        return any(
+            conditions.asked_anyway(site, test, each)
+            for each in conditions.tested_operands(site, test)[:1]
+        )
     return True
 
 
@@ -127,13 +123,13 @@ def _runs_own(site: Site, node: ast.AST | None) -> bool:
 
 def _check(site: Site, node: ast.If) -> cst.BaseExpression | None:
     """What must hold, as a tensor; None where the condition is not certainly one."""
-    tensors = tested_operands(site, node.test)
+    tensors = conditions.tested_operands(site, node.test)
     if len(tensors) != 1:
         return None
     part = tensors[0]
     opposite = negated(part)
     inner = part if opposite is None else opposite
-    if not is_truth(site, inner):
+    if not conditions.is_truth(site, inner):
         return None
     found = site.expression_node(inner)
     if opposite is not None:

@@ -14,15 +14,7 @@ import ast
 import libcst as cst
 
 from pygraph_lint.analysis.syntax.nodes import dotted
-from pygraph_lint.fixes.engine.build import (
-    Line,
-    assign,
-    bare,
-    binds_loosely,
-    expression,
-    grouped,
-    operand,
-)
+from pygraph_lint.fixes.engine import build
 from pygraph_lint.fixes.engine.imports import use_torch
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared import masks
@@ -60,23 +52,24 @@ class MaskedReduction(Rewrite):
             site.put(call, _reduced(site, word, reduced, mask, site.expression_node(mask)))
             return
         statement = _plain_statement(site, call)
-        lines: list[Line] = []
+        lines: list[build.Line] = []
         if dotted(value) is None:
             around = getattr(statement, "value", None) or statement
             first = reduced is read and site.ask.is_pure(around)
             site.require("first", first, "something with an effect may be evaluated before")
-            lines.append(assign(site.free("values"), bare(site.expression_node(value))))
+            lines.append(build.assign(site.free("values"), build.bare(site.expression_node(value))))
         name, text = site.free("selected"), dotted(value) or site.free("values")
         of = mask.id if isinstance(mask, ast.Name) else name
         if of is name:
-            lines.append(assign(name, bare(site.expression_node(mask))))
-        wide = expression(f"{{mask}}.expand_as({text})", mask=masks.widened(of, text))
-        lines.append(assign(name, wide))
+            lines.append(build.assign(name, build.bare(site.expression_node(mask))))
+        wide = build.expression(f"{{mask}}.expand_as({text})", mask=masks.widened(of, text))
+        lines.append(build.assign(name, wide))
         value_node = cst.parse_expression(text) if dotted(value) is None else None
         found = _reduced(site, word, reduced, mask, cst.Name(name), value_node)
         line = site.statement_node(statement)
-        inside = binds_loosely(found) and not isinstance(site.ask.parent(call), ast.stmt)
-        changed = line.deep_replace(site.expression_node(call), grouped(found) if inside else found)
+        if build.binds_loosely(found) and not isinstance(site.ask.parent(call), ast.stmt):
+            found = build.grouped(found)
+        changed = line.deep_replace(site.expression_node(call), found)
         assert isinstance(changed, cst.SimpleStatementLine)
         lines[0] = lines[0].with_changes(leading_lines=line.leading_lines)
         site.put_statements([statement], [*lines, changed.with_changes(leading_lines=())])
@@ -92,12 +85,12 @@ def _reduced(
 ) -> cst.BaseExpression:
     """The sum, or the mean, under a mask of the tensor's shape."""
     parts = {"torch": cst.parse_expression(use_torch(site)), "mask": selected}
-    parts["value"] = value or bare(masks.everywhere(site, reduced, mask, selected))
+    parts["value"] = value or build.bare(masks.everywhere(site, reduced, mask, selected))
     template = "{torch}.where({mask}, {value}, 0).sum()"
     if word == "mean":
-        parts["count"] = operand(selected)
+        parts["count"] = build.operand(selected)
         template += " / {count}.sum()"
-    return expression(template, **parts)
+    return build.expression(template, **parts)
 
 
 def _plain_statement(site: Site, call: ast.Call) -> ast.stmt:
