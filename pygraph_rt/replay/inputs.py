@@ -32,12 +32,18 @@ class Input(NamedTuple):
 
 class _Followed(NamedTuple):
     """Arguments that are compared together, because they have not moved so far, and inputs that are
-    compared one by one.
+    compared one by one, with their arguments, and their places and alignment classes.
     """
 
     still: list[int]
     moving: list[Input]
     arguments: list[int]
+    places: list[tuple[int, int]]
+
+
+def _followed(still: list[int], moving: list[Input]) -> _Followed:
+    places = [(item.slot, item.alignment) for item in moving]
+    return _Followed(still, moving, [item.argument for item in moving], places)
 
 
 class InputAddresses:
@@ -68,7 +74,7 @@ class InputAddresses:
         self._by_argument = {item.argument: item for item in inputs}
         still = [item.argument for item in inputs if item.argument in stays]
         moving = [item for item in inputs if item.argument not in stays]
-        self._followed = _Followed(still, moving, [item.argument for item in moving])
+        self._followed = _followed(still, moving)
         # By argument: where those that stay are; 0 while that is not known.
         self._where: list[Any] = [0] * (max(self._by_argument, default=-1) + 1)
         # Where those that move were on the last call; None while that is not known.
@@ -81,7 +87,7 @@ class InputAddresses:
         tensors = [args[i] for i in self._by_argument]
         if not self._as_before(*tensors) and not self._fit(tensors):
             return False
-        still, _moving, arguments = self._followed
+        still, arguments = self._followed.still, self._followed.arguments
         if still and not self._same_addresses(args, self._where, still):
             if not self._follow_still(args, still):
                 return False
@@ -119,23 +125,19 @@ class InputAddresses:
         if moved:
             moving = [*self._followed.moving, *(self._by_argument[i] for i in sorted(moved))]
             self._known = None
-            self._followed = _Followed(
-                [i for i in still if i not in moved], moving, [item.argument for item in moving]
-            )
+            self._followed = _followed([i for i in still if i not in moved], moving)
         return True
 
     def _follow_moving(self, now: list[int]) -> bool:
         known: Sequence[int | None] = self._known or [None] * len(now)
-        changed = []
-        for item, address, before in zip(self._followed.moving, now, known, strict=True):
-            if address != before:
-                _, slot, alignment, _ = item
-                exact = address & _CLASS_MASK or alignment != 256
-                if exact and alignment_class(address) != alignment:
-                    return False
-                changed.append((slot, address))
+        moving = zip(self._followed.places, now, known, strict=True)
+        changed = [(place, address) for place, address, before in moving if address != before]
+        for (_, alignment), address in changed:
+            exact = address & _CLASS_MASK or alignment != 256
+            if exact and alignment_class(address) != alignment:
+                return False
         self._known = None  # until all are written
-        for slot, address in changed:
+        for (slot, _), address in changed:
             self._addresses[slot] = address
         self._known = now
         return True
