@@ -160,7 +160,7 @@ class Settings:
         False,
         _boolean,
         "nothing outside the checked files subclasses, patches, replaces, inspects, scripts or "
-        "exports what is in them: more fixes are safe then",
+        "exports what is in them: PG306 gets safe fixes then",
     )
     output_format: str = _setting(
         "concise",
