@@ -144,6 +144,9 @@ class Backend:
                 f"pygraph compiles with Inductor and without CUDA graphs, because {reason}."
             )
             return hook.compile_plain(gm, example_inputs, patches, reason, refuse)
+        helper = _graph_maker().platform.native.memory
+        if helper is not None and own.graphs != "never":
+            helper.expect(len(example_inputs))
         # Ranks share their choices with each other, not with later jobs of another size.
         alone = ballot.of_this_process() is None
         remember = alone and own.remember and remembered.wanted_by_environment()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -253,3 +254,25 @@ def test_the_report_shows_living_regions_only() -> None:
     assert "graph 1" in text
     assert "why." in text
     assert "seen." in text
+
+
+@pytest.mark.parametrize(("graphs", "expected"), [("auto", [3]), ("always", [3]), ("never", [])])
+def test_the_compiled_helper_is_asked_for_before_a_graph_is_compiled(
+    graphs: str, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    native = SimpleNamespace(memory=SimpleNamespace(expect=asked.append))
+    maker = SimpleNamespace(platform=SimpleNamespace(native=native))
+
+    def compiled(*_: Any) -> str:
+        asked.append(-1)
+        return "compiled"
+
+    monkeypatch.setattr(backend, "why_without_graphs", lambda: None)
+    monkeypatch.setattr(backend, "_graph_maker", lambda: maker)
+    monkeypatch.setattr(backend, "_selector", lambda: None)
+    monkeypatch.setattr(backend.hook, "compile_graphed", compiled)
+    graph = torch.fx.symbolic_trace(torch.nn.Identity())
+    made = backend.Backend()(graph, [torch.ones(1)] * 3, options={"graphs": graphs})
+    assert made == "compiled"
+    assert asked == [*expected, -1]

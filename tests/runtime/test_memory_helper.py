@@ -93,6 +93,19 @@ def test_little_work_starts_no_build_but_takes_what_is_there(
     assert Helper(folder).ask() is not None
 
 
+def test_a_graph_that_will_do_enough_starts_a_build_before_it_is_compiled(
+    compiler: Path, tmp_path: Path
+) -> None:
+    helper = Helper(tmp_path / "made")
+    helper.expect(memory.ENOUGH - 1)
+    assert helper._process is None
+    assert helper.ask(memory.ENOUGH - 1) is None
+    assert helper._process is None  # nothing was added up
+    helper.expect(memory.ENOUGH)
+    assert helper._process is not None
+    assert settled(helper) is not None
+
+
 @pytest.mark.parametrize("command", ["/nonexistent/c++", pytest.param("false", marks=LONG), "true"])
 def test_a_compiler_that_does_not_work_is_no_error(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,9 +2,10 @@
 replay/inputs.py and memory/allocate.py).
 
 It is built against this torch's headers, which takes a C++ compiler ten seconds or more. So a
-process of low priority builds it when the graphs that ask for it do enough on a call together;
-until it is there, and where it cannot be built, the same is done in Python. That process ends with
-the program, and of all processes that share a cache folder one builds.
+process of low priority builds it when the graphs that ask for it do enough on a call together, or
+one with many inputs is about to be compiled; until it is there, and where it cannot be built, the
+same is done in Python. That process ends with the program, and of all processes that share a cache
+folder one builds.
 """
 
 from __future__ import annotations
@@ -142,6 +143,13 @@ class Helper:
             finally:
                 self._lock.release()
         return self._module
+
+    def expect(self, work: int) -> None:
+        """Start a build for a graph that is about to be compiled, which takes about as long, if it
+        will do ENOUGH alone.
+        """
+        if work >= ENOUGH:
+            self.ask(work)
 
     @property
     def building(self) -> bool:
