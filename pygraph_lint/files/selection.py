@@ -36,7 +36,9 @@ class Selection:
             for glob, codes in settings.per_file_ignores.items()
         ]
         self._folder = settings.folder
-        for selector in (*chosen, *settings.ignore, *settings.fixable, *settings.unfixable):
+        self._trusted = settings.extend_safe_fixes
+        given = (*chosen, *settings.ignore, *settings.fixable, *settings.unfixable, *self._trusted)
+        for selector in given:
             self._known(selector)
         for codes in settings.per_file_ignores.values():
             for selector in codes:
@@ -80,6 +82,10 @@ class Selection:
     def fixable(self, code: str) -> bool:
         """Whether a fix of ``code`` may be applied."""
         return self._fixable.get(code, False)
+
+    def trusted(self, code: str) -> bool:
+        """Whether unsafe fixes of ``code`` are made as safe ones are."""
+        return self._rank(code, self._trusted) > 0
 
     def ignored_in(self, path: Path) -> set[str]:
         """The codes that per-file-ignores turn off in the file at ``path`` (absolute)."""

@@ -112,6 +112,9 @@ class Settings:
     extend_select: tuple[str, ...] = _setting((), _strings, "added to `select`")
     fixable: tuple[str, ...] = _setting(("ALL",), _strings, "rules that `--fix` may fix")
     unfixable: tuple[str, ...] = _setting((), _strings, "rules that `--fix` never fixes")
+    extend_safe_fixes: tuple[str, ...] = _setting(
+        (), _strings, "rules whose unsafe fixes `--fix` makes as it makes safe ones"
+    )
     per_file_ignores: Mapping[str, tuple[str, ...]] = _setting(
         {}, _codes_by_glob, "rules that are off in some files, by glob"
     )

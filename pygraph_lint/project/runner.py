@@ -291,9 +291,13 @@ class Runner:
         offers: dict[int, Fix] = {}
         for root, files in wanted.items():
             for path, fixes in self._projects[root].offers(files).items():
+                selection = self.selection(path)
                 for finding, fix in zip(files[path][1], fixes, strict=True):
-                    if fix is not None:
-                        offers[id(finding)] = fix
+                    if fix is None:
+                        continue
+                    if fix.applicability == "unsafe" and selection.trusted(finding.code):
+                        fix = replace(fix, applicability="safe", reason="")
+                    offers[id(finding)] = fix
         return [
             replace(finding, fix=offers[id(finding)]) if id(finding) in offers else finding
             for finding in findings

@@ -157,6 +157,19 @@ def test_unsafe_fixes_only_on_request(lint: Lint) -> None:
     assert "is_compiling" in lint.read("model.py")
 
 
+def test_unsafe_fixes_of_rules_that_settings_name_are_made_as_safe_ones(lint: Lint) -> None:
+    logs = CLEAN.replace("        return", '        print("step")\n        return')
+    lint.write({"model.py": logs, "pygraph-lint.toml": 'extend-safe-fixes = ["PG2"]'})
+    assert [line.split()[1] for line in lint("--fix", "model.py").lines] == ["PG501"]
+    lint.write({"pygraph-lint.toml": 'extend-safe-fixes = ["PG2", "PG50"]'})
+    assert " [*] " in lint("model.py").lines[0]
+    assert lint("--fix", "model.py").lines == []
+    assert "is_compiling" in lint.read("model.py")
+    lint.write({"pygraph-lint.toml": 'extend-safe-fixes = ["PG999"]'})
+    result = lint("model.py")
+    assert (result.code, "PG999" in result.err) == (2, True)
+
+
 def test_statistics(lint: Lint) -> None:
     lint.write({"a.py": SYNCS, "b.py": SYNCS, "c.py": FIXABLE})
     result = lint("--statistics", ".")
