@@ -168,8 +168,7 @@ def _selected(
         site.require("computable", not kept, "what is written to is needed for its gradient")
     if isinstance(step.statement, ast.Assign):
         _expect_selectable(site, node, step, again)
-        other = step.target if step.other is None else step.other
-        rest = defined(site, other, condition, step.negated)
+        rest = defined(site, step.other or step.target, condition, step.negated)
     else:
         _expect_update(site, node, step)
         rest = cst.Integer(str(NEUTRAL[type(getattr(step.statement, "op", ast.Add()))]))
