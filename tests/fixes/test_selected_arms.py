@@ -385,3 +385,19 @@ def test_a_division_that_is_not_chosen_gives_no_nan(name: str, kept: tuple[float
 def test_a_division_in_the_middle_of_an_expression_stays() -> None:
     text = OF_KEPT + "    return abs(total / kept.sum() if «kept.sum() > 0» else total)\n"
     decline(text, "PG301", "divide by zero")
+
+
+@pytest.mark.parametrize(
+    ("root", "after"),
+    [
+        ("th.sqrt(total)", "th.sqrt(torch.where(chosen, total, 1))"),
+        ("torch.pow(total, -0.5)", "torch.pow(torch.where(chosen, total, 1), -0.5)"),
+        ("total.sqrt()", "torch.where(chosen, total, 1).sqrt()"),
+    ],
+)
+def test_the_operand_of_a_root_is_no_module(root: str, after: str) -> None:
+    text = OF_KEPT.replace("import torch\n", "import torch\nimport torch as th\n", 1)
+    text += f"    if «kept.sum() > 0»:\n        total = {root}\n    return total\n"
+    fix, fixed = offer(text, "PG301")
+    assert fix is not None and fix.applicability == "unsafe"
+    assert after in fixed.replace("th.where", "torch.where")

@@ -24,11 +24,11 @@ def partial_operands(site: Site, node: ast.AST) -> list[ast.expr]:
     """What an expression divides by, or gives to a power, a root, a logarithm; only what may be a
     tensor.
     """
-    found = [operand for each in ast.walk(node) if (operand := _operand(each)) is not None]
+    found = [operand for each in ast.walk(node) if (operand := _operand(site, each)) is not None]
     return [each for each in found if site.ask.known(each).may_be(Type.TENSOR)]
 
 
-def _operand(node: ast.AST) -> ast.expr | None:
+def _operand(site: Site, node: ast.AST) -> ast.expr | None:
     if isinstance(node, ast.BinOp):
         if isinstance(node.op, ast.Pow):
             return node.left if _is_partial(node.right) else None
@@ -38,10 +38,10 @@ def _operand(node: ast.AST) -> ast.expr | None:
         return None
     if name == "pow" and not _is_partial(node.args[-1] if node.args else node):
         return None
-    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-    if owner is None or getattr(owner, "id", "") == "torch":
-        return node.args[0] if node.args else None
-    return owner
+    function = site.ask.callee(node)  # None: a method
+    if function is None and isinstance(node.func, ast.Attribute):
+        return node.func.value
+    return node.args[0] if node.args and (function or "").startswith("torch.") else None
 
 
 def _is_partial(exponent: ast.expr) -> bool:

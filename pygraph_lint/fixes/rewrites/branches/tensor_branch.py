@@ -376,11 +376,7 @@ def _selects(
         return
     statement = site.statement
     whole = isinstance(statement, (ast.Assign, ast.Return)) and statement.value is node
-    site.require(
-        "computable",
-        whole and not statics,
-        _PARTIAL,
-    )
+    site.require("computable", whole and not statics, _PARTIAL)
     line = cst.ensure_type(site.statement_node(statement), cst.SimpleStatementLine)
     lines.append(line.with_deep_changes(line.body[0], value=value))
     site.expect_comments([statement], lines)
