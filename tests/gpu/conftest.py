@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 # What is compiled is remembered in a folder. Each process of pytest-xdist has its own, whatever the
@@ -31,6 +30,7 @@ from benchmarks import slices
 from pygraph_rt.backend import _graph_maker
 from pygraph_rt.cuda.native import memory
 from pygraph_rt.reports.report import REGIONS
+from tests.gpu.support import ReadyHelper
 
 # Some kernels give other last bits with other block sizes, and which one is faster is measured: two
 # compilations of one model may differ. Nothing is tuned.
@@ -121,10 +121,9 @@ def ready_helper(request: pytest.FixtureRequest) -> Iterator[None]:
     """The helper that takes memory is there from the start, not built by each process meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
         if torch.cuda.is_available() and memory.cxx():
-            module = request.getfixturevalue("memory_module")
-            ready = SimpleNamespace(open=False, ask=lambda work: module)
+            ready = ReadyHelper(request.getfixturevalue("memory_module"))
             platform = _graph_maker().platform
-            built = replace(platform.native, memory=ready)  # type: ignore[arg-type]
+            built = replace(platform.native, memory=ready)
             patch.setitem(vars(platform), "native", built)
         yield
 

@@ -7,17 +7,27 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
 
 import pygraph_rt
+from pygraph_rt.cuda.native.memory import Helper
 from pygraph_rt.memory.slabs import SlabMemory
 from pygraph_rt.region.region import Partition
 from pygraph_rt.verify.bits import same_bits
 
 DEVICE = "cuda"
+
+
+class ReadyHelper(Helper):
+    """The compiled helper whose module is there from the start."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__(Path(module.__file__).parent)
+        self.open, self._module = False, module
 
 
 def graphed(function: Any, **options: Any) -> Any:

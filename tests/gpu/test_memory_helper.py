@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from array import array
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from pygraph_rt.memory.allocate import NativeAllocator
 from pygraph_rt.replay import launcher, replay
 from pygraph_rt.replay.platform import Native
 from tests.gpu.support import (
+    ReadyHelper,
     DEVICE,
     assert_same,
     check,
@@ -44,21 +44,26 @@ def test_training(name: str, way: str, memory_module: Any, monkeypatch: pytest.M
     assert (in_compiled_code() > before) == (way == "compiled code")
 
 
+class LateHelper(ReadyHelper):
+    """One that is there when it was asked for eight times."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__(module)
+        self.open, self.asked = True, 0
+
+    def ask(self, work: int = 0) -> Any:
+        self.asked += 1
+        return self._module if self.asked > 8 else None
+
+
 def test_a_helper_that_comes_later(memory_module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = 0
-
-    def ask(work: int) -> Any:
-        nonlocal asked
-        asked += 1
-        return memory_module if asked > 8 else None
-
+    coming = LateHelper(memory_module)
     platform = _graph_maker().platform
-    coming = Native(platform.native.launch, SimpleNamespace(open=True, ask=ask))  # type: ignore[arg-type]
-    monkeypatch.setitem(vars(platform), "native", coming)
+    monkeypatch.setitem(vars(platform), "native", Native(platform.native.launch, coming))
     monkeypatch.setattr(replay, "_LOOK_EVERY", 3)
     before = in_compiled_code()
     compare(CASES["transformer"], steps=30, poison=True)
-    assert asked > 8
+    assert coming.asked > 8
     assert in_compiled_code() > before
 
 

@@ -23,13 +23,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from benchmarks import rows, slices
 from benchmarks.runtime.__main__ import environment, read
 from tests.gpu.adverse import harness
 from tests.gpu.adverse.harness import CASES, Case
+from tests.gpu.support import ReadyHelper
 
 SUBJECTS = (
     "inputs",
@@ -82,10 +82,9 @@ def use_helper(file: Path) -> None:
     from pygraph_rt.backend import _graph_maker
     from pygraph_rt.cuda.native import memory
 
-    module = memory.load_file(file)
     platform = _graph_maker().platform
-    ready = SimpleNamespace(open=False, ask=lambda work=0: module)
-    vars(platform)["native"] = replace(platform.native, memory=ready)  # type: ignore[arg-type]
+    ready = ReadyHelper(memory.load_file(file))
+    vars(platform)["native"] = replace(platform.native, memory=ready)
 
 
 def row_of(program: Case) -> rows.Row:
