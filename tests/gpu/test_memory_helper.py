@@ -14,8 +14,8 @@ from pygraph_rt.memory.allocate import NativeAllocator
 from pygraph_rt.replay import launcher, replay
 from pygraph_rt.replay.platform import Native
 from tests.gpu.support import (
-    ReadyHelper,
     DEVICE,
+    ReadyHelper,
     assert_same,
     check,
     graphed,

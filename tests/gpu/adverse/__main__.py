@@ -29,7 +29,6 @@ from benchmarks import rows, slices
 from benchmarks.runtime.__main__ import environment, read
 from tests.gpu.adverse import harness
 from tests.gpu.adverse.harness import CASES, Case
-from tests.gpu.support import ReadyHelper
 
 SUBJECTS = (
     "inputs",
@@ -81,6 +80,7 @@ def use_helper(file: Path) -> None:
     """Let graphs allocate in compiled code from the first one on."""
     from pygraph_rt.backend import _graph_maker
     from pygraph_rt.cuda.native import memory
+    from tests.gpu.support import ReadyHelper
 
     platform = _graph_maker().platform
     ready = ReadyHelper(memory.load_file(file))
