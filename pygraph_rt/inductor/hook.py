@@ -24,9 +24,9 @@ from pygraph_rt.inductor.graph_info import GraphInfo, from_text, to_text
 from pygraph_rt.inductor.input_asserts import in_partitions
 from pygraph_rt.inductor.partition_info import PartitionInfo, Signature
 from pygraph_rt.inductor.runner_inlining import (
-    GraphCall,
     Inlined,
     calls_it,
+    graph_call,
     read_runner,
     replace_call,
 )
@@ -159,7 +159,7 @@ def wrap_partitions(
     region = wrap(inlined, infos[0])
     alone = inlined.runner.returns_all(len(maps[0].output_index_mapping))
     partition = inlined.generated if alone else None
-    call = GraphCall(region, infos[0].region, inlined.runner, runner.call, partition)
+    call = graph_call(region, infos[0].region, inlined.runner, runner.call, partition)
     compiled.current_callable = replace_call(compiled.current_callable, runner.call, call)
 
 

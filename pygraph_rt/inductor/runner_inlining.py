@@ -48,12 +48,13 @@ class RunnerCall:
 
     taken: the graph's inputs that the partition is given, in its order. returned: the graph's
     outputs. aligned: positions among `taken` that are aligned first (torch 2.12
-    and later).
+    and later). takes_all: whether `taken` are all inputs, in their order.
     """
 
     taken: tuple[int, ...]
     returned: tuple[Returned, ...]
     aligned: tuple[int, ...] = ()
+    takes_all: bool = False
 
     def returns_all(self, results: int) -> bool:
         """Whether it returns all of the partition's `results`, as they are and in their order."""
@@ -90,7 +91,8 @@ def read_runner(call: Any, inputs: int, results: int) -> RunnerCall | None:
     taken = tuple(value.index for value in given[0])
     found = tuple(made for value in outputs if (made := _returned(value, taken)) is not None)
     aligned = tuple(i for i, value in enumerate(given[0]) if value.aligned)
-    return RunnerCall(taken, found, aligned) if len(found) == len(outputs) else None
+    whole = taken == tuple(range(inputs))
+    return RunnerCall(taken, found, aligned, whole) if len(found) == len(outputs) else None
 
 
 def _align(given: Returned) -> Returned:
@@ -190,51 +192,66 @@ class Inlined:
         return Inlined(generated, self.runner, self.reinterpret)
 
 
-class GraphCall:
-    """Stands in for a runner's `call`: hands a region its arguments out of the graph's inputs, or
-    calls the compiled code where the region would do nothing else.
+def graph_call(
+    region: Callable[..., Any],
+    info: Region,
+    runner: RunnerCall,
+    call: Callable[[list[Any]], Any],
+    partition: Callable[[list[Any]], Any] | None = None,
+) -> Callable[..., Any]:
+    """What stands in for a runner's `call`: it hands a region its arguments out of the graph's
+    inputs, or calls the compiled code where the region would do nothing else.
 
     A trial's calls without graphs take that way, too, so that they cost what they will cost later.
+
+    `region` stands for the partition, `info` is its place in reports, and `runner` what the runner
+    does. `call` runs the compiled code; so does `partition` (None: it does not), with the region's
+    arguments: default mode has no runner, and it is left out where it can be.
     """
+    given = _giver(runner)
+    compiled = call
+    if partition is not None:
+        compiled = partition if given is None else lambda args: partition(given(args))
 
-    def __init__(
-        self,
-        region: Callable[..., Any],
-        info: Region,
-        runner: RunnerCall,
-        call: Any,
-        partition: Any = None,
-    ) -> None:
-        """`region` stands for the partition, `info` is its place in reports, and `runner` what the
-        runner does. `call` runs the compiled code; so does `partition` (None: it does not), with
-        the region's arguments: default mode has no runner, and it is left out where it can be.
-        """
-        self.region = region
-        self._info = info
-        self._call = call
-        self._partition = partition
-        self._pick = picker(list(runner.taken))
-        self._aligned = list(runner.aligned)
-        self._align = _aligner() if runner.aligned else None
-
-    def __call__(self, args: list[Any], watched: bool = True) -> Any:
-        """Run it; `args` is emptied. `watched` False: without the watcher, which calls this."""
-        info = self._info
-        watcher, bypassed = info.watcher, info.bypassed  # read once: other threads change them
-        if watched and watcher is not None:
-            return watcher.call(self.region, self, args)
-        if bypassed and self._partition is None:
+    def unwatched(args: list[Any], watched: bool = False) -> Any:
+        if info.bypassed:
             info.unserved += 1
-            return self._call(args)
-        given = [*self._pick(args)]
+            return compiled(args)
+        return region(args if given is None else given(args), watched)
+
+    # The way of each call: it does the same itself, since one more function shows in small
+    # programs. Nor does it refer to itself: a model that is freed takes it along at once.
+    def run(args: list[Any]) -> Any:
+        """Run the graph; `args` is emptied."""
+        watcher = info.watcher  # read once: other threads change it
+        if watcher is not None:
+            return watcher.call(region, unwatched, args)
+        if info.bypassed:
+            info.unserved += 1
+            return compiled(args)
+        return region(args if given is None else given(args))
+
+    return run
+
+
+def _giver(runner: RunnerCall) -> Callable[[list[Any]], list[Any]] | None:
+    """What makes a region's arguments of a graph's inputs, which are emptied; None: they are the
+    inputs as they are.
+    """
+    if runner.takes_all and not runner.aligned:
+        return None
+    pick, aligned = picker(list(runner.taken)), runner.aligned
+    align = _aligner() if aligned else None
+
+    def given(args: list[Any]) -> list[Any]:
+        found = [*pick(args)]
         args.clear()
-        if self._align is not None:
-            for i in self._aligned:
-                given[i] = self._align(given[i])
-        if bypassed:
-            info.unserved += 1
-            return self._partition(given)
-        return self.region(given) if watched else self.region(given, False)
+        if align is not None:
+            for i in aligned:
+                found[i] = align(found[i])
+        return found
+
+    return given
 
 
 def _aligner() -> Callable[[Any], Any]:

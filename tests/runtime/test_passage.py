@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import types
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,11 +18,11 @@ from pygraph_rt.inductor.hook import wrap_partitions
 from pygraph_rt.inductor.partition_info import PartitionInfo, Signature
 from pygraph_rt.inductor.runner_inlining import (
     ALIGN,
-    GraphCall,
     Inlined,
     Returned,
     RunnerCall,
     calls_it,
+    graph_call,
     read_runner,
     replace_call,
 )
@@ -119,7 +121,7 @@ def test_one_function_returns_what_the_call_returned() -> None:
     passage = read_runner(made.call, 3, 3)
     assert passage is not None
     inlined = Inlined(partition_0, passage, reinterpret)
-    whole = GraphCall(inlined, Region(""), passage, made.call)
+    whole = graph_call(inlined, Region(""), passage, made.call)
     inputs = [torch.ones(3), torch.zeros(1), torch.tensor(5.0)]
     given = list(inputs)
     found, expected = whole(given), made.call(list(inputs))
@@ -226,7 +228,7 @@ def test_a_copy_of_a_misaligned_input_is_made_before_the_region(align: str) -> N
     if not hasattr(torch._C._dynamo.guards, align):
         pytest.skip("this torch has no such function")
     x = torch.zeros(8)[1:5]
-    whole = GraphCall(lambda args: args, Region(""), found, made.call)
+    whole = graph_call(lambda args: args, Region(""), found, made.call)
     b, copied = whole([x, "w", "b"])
     assert b == "b"
     assert torch.equal(copied, x)
@@ -327,7 +329,8 @@ def test_a_runner_that_returns_results_as_they_are_is_left_out_where_no_graph_is
 
     def partition(args: list[Any]) -> tuple[int, int]:
         taken.append([*args])
-        return len(args), 7
+        args.clear()
+        return len(taken[-1]), 7
 
     def copy_if_misaligned(value: Any) -> Any:
         return value
@@ -372,6 +375,37 @@ def test_a_runner_that_returns_results_as_they_are_is_left_out_where_no_graph_is
         assert (results, taken.pop()) == expected
 
 
+def test_compiled_code_gets_the_graphs_own_list_where_its_arguments_are_the_inputs() -> None:
+    body = """a, b = args
+        args.clear()
+        (buf0, ) = self.partitions[0]([a, b])
+        return (buf0, )"""
+    given: list[list[Any]] = []
+    region = Region("")
+    region.bypassed = True
+    for text in (body, body.replace("[a, b]", "[b, a]")):
+        found = read_runner(runner(text).call, 2, 1)
+        assert found is not None
+        graph = graph_call(len, region, found, runner(text).call, given.append)
+        args = [1, 2]
+        graph(args)
+        assert (given.pop() is args) is found.takes_all is (text is body)
+    assert region.unserved == 2
+
+
+def test_a_model_that_is_freed_takes_its_call_along_without_the_collector() -> None:
+    found = RunnerCall((0,), (Returned("result", 0),))
+    partition = runner(PLAIN)
+    graph = graph_call(len, Region(""), found, len, partition.call)
+    alive = weakref.ref(partition)
+    gc.disable()
+    try:
+        del partition, graph
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
 class ChangedInBetween(Region):
     """What another thread does between two reads: the watcher goes, and compiled code is chosen."""
 
@@ -400,7 +434,7 @@ def test_a_call_goes_one_way_while_another_thread_decides() -> None:
     body = STRAIGHT.replace("(buf0, buf1, )", "(buf0, )")
     found = read_runner(runner(body, lambda args: (1, 2)).call, 2, 2)
     assert found is not None and not found.returns_all(2)
-    graph = GraphCall(lambda args, watched=True: len(args), ChangedInBetween(""), found, len)
+    graph = graph_call(lambda args, watched=True: len(args), ChangedInBetween(""), found, len)
     assert [graph([1, 2]) for _ in range(2)] == [2, 2]
 
 
@@ -427,7 +461,7 @@ def test_a_region_that_is_decided_is_not_asked_any_more(monkeypatch: pytest.Monk
     partition = Partition(
         function, region, Options(), graph_maker, Signature(0, written=frozenset({1}))
     )
-    graph = GraphCall(partition, region, found, own_call)
+    graph = graph_call(partition, region, found, own_call)
 
     def call(times: int = 1) -> None:
         for _ in range(times):
@@ -481,5 +515,5 @@ def test_where_graphs_are_required_a_refused_region_is_asked(
     partition.leave("it is slower")
     partition._end(Event.RETIRE, "it sets two-dimensional memory")
     with pytest.raises(GraphRequired):
-        GraphCall(partition, region, found, own_calls.append)([torch.ones(COUNT)] * 2)
+        graph_call(partition, region, found, own_calls.append)([torch.ones(COUNT)] * 2)
     assert own_calls == []
