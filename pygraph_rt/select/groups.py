@@ -2,7 +2,8 @@
 
 Compiled Dynamo graphs that are called one after the other in a loop switch together, because what
 the program feels is the time of the whole loop. One group has its trial at a time. A region that is
-decided has nothing of this left on its calls.
+decided has nothing of this left on its calls; one without a graph is counted while the compiled
+helper is being built, since another trial comes then.
 """
 
 from __future__ import annotations
@@ -274,7 +275,7 @@ class Group:
         """Act on a choice; None: no partition has a graph to choose."""
         self._selector.release(self)
         self.phase = Phase.DECIDED
-        self._trial = None
+        alone, self._trial = not isinstance(self._trial, AgreedTrial), None
         members = self.members()
         for member in members:
             settled = member.settled()
@@ -292,6 +293,17 @@ class Group:
         if choice is not None:
             names = ", ".join(m.region.name for m in members)
             log.info("%s: %s, because %s.", names, choice.winner, choice.why)
+            if alone and choice.winner == NO_GRAPH and self._selector.will_be_quicker():
+                self.ask_later()
+
+    def ask_later(self) -> None:
+        """Have another trial once calls with graphs have become quicker. Ranks have none, because
+        they would not have it at the same time.
+        """
+        first = self.leader.first()
+        if first is not None:
+            ask = partial(self._selector.asked_later, self)
+            first.watch(Countdown(ask, _LEFT_BEHIND), True)
 
     def _note(self, member: Member, choice: Choice) -> None:
         """Report a choice, and remember it for later processes if it is no guess, and calls with
@@ -383,6 +395,16 @@ class Selector:
                 self._leave_behind(group, graph)
             else:
                 group.wait(graph)
+
+    def asked_later(self, group: Group) -> None:
+        """A group without graphs was called a number of times since its trial."""
+        with self._lock:
+            if group.phase is not Phase.DECIDED:
+                return
+            if self.will_be_quicker():
+                group.ask_later()
+            else:
+                group.start_over()
 
     def _leave_behind(self, group: Group, graph: CompiledGraph) -> None:
         """The group's leader is not called any more: Dynamo compiled it anew, say."""
