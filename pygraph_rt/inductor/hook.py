@@ -10,7 +10,7 @@ never gets there (autograd_cache.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from pygraph_rt.inductor.runner_inlining import (
     calls_it,
     graph_call,
     read_runner,
+    region_call,
     replace_call,
 )
 from pygraph_rt.inductor.torch_support import reinterpret
@@ -154,13 +155,17 @@ def wrap_partitions(
         for i in range(len(maps))
     ]
     if inlined is None:
-        compiled.recursively_apply_fns([lambda f, info=info: wrap(f, info) for info in infos])
+        compiled.recursively_apply_fns([partial(_entered, wrap, info) for info in infos])
         return
     region = wrap(inlined, infos[0])
     alone = inlined.runner.returns_all(len(maps[0].output_index_mapping))
     partition = inlined.generated if alone else None
     call = graph_call(region, infos[0].region, inlined.runner, runner.call, partition)
     compiled.current_callable = replace_call(compiled.current_callable, runner.call, call)
+
+
+def _entered(wrap: WrapPartition, info: PartitionInfo, function: Function) -> Function:
+    return region_call(wrap(function, info), info.region, function)
 
 
 def why_no_region(compiled: Any, graph: GraphInfo) -> str | None:

@@ -192,37 +192,31 @@ class Inlined:
         return Inlined(generated, self.runner, self.reinterpret)
 
 
-def graph_call(
-    region: Callable[..., Any],
+def region_call(
+    region: Callable[[list[Any]], Any],
     info: Region,
-    runner: RunnerCall,
-    call: Callable[[list[Any]], Any],
-    partition: Callable[[list[Any]], Any] | None = None,
-) -> Callable[..., Any]:
-    """What stands in for a runner's `call`: it hands a region its arguments out of the graph's
-    inputs, or calls the compiled code where the region would do nothing else.
+    compiled: Callable[[list[Any]], Any],
+    given: Callable[[list[Any]], list[Any]] | None = None,
+) -> Callable[[list[Any]], Any]:
+    """What is called in the place of compiled code: its watcher is told, if it has one, and where
+    the region would only run `compiled`, that is called.
 
     A trial's calls without graphs take that way, too, so that they cost what they will cost later.
 
-    `region` stands for the partition, `info` is its place in reports, and `runner` what the runner
-    does. `call` runs the compiled code; so does `partition` (None: it does not), with the region's
-    arguments: default mode has no runner, and it is left out where it can be.
+    `info` is the region's place in reports. `given` makes the region's arguments of those of the
+    call, and empties that list; None: they are the same.
     """
-    given = _giver(runner)
-    compiled = call
-    if partition is not None:
-        compiled = partition if given is None else lambda args: partition(given(args))
 
-    def unwatched(args: list[Any], watched: bool = False) -> Any:
+    def unwatched(args: list[Any]) -> Any:
         if info.bypassed:
             info.unserved += 1
             return compiled(args)
-        return region(args if given is None else given(args), watched)
+        return region(args if given is None else given(args))
 
     # The way of each call: it does the same itself, since one more function shows in small
     # programs. Nor does it refer to itself: a model that is freed takes it along at once.
     def run(args: list[Any]) -> Any:
-        """Run the graph; `args` is emptied."""
+        """Make a call; `args` is emptied."""
         watcher = info.watcher  # read once: other threads change it
         if watcher is not None:
             return watcher.call(region, unwatched, args)
@@ -232,6 +226,26 @@ def graph_call(
         return region(args if given is None else given(args))
 
     return run
+
+
+def graph_call(
+    region: Callable[[list[Any]], Any],
+    info: Region,
+    runner: RunnerCall,
+    call: Callable[[list[Any]], Any],
+    partition: Callable[[list[Any]], Any] | None = None,
+) -> Callable[[list[Any]], Any]:
+    """What stands in for a runner's `call`: it hands the region its arguments out of the graph's
+    inputs.
+
+    `runner` is what the runner does. `call` runs the compiled code; so does `partition` (None: it
+    does not), with the region's arguments: default mode has no runner, and it is left out where it
+    can be.
+    """
+    given, compiled = _giver(runner), call
+    if partition is not None:
+        compiled = partition if given is None else lambda args: partition(given(args))
+    return region_call(region, info, compiled, given)
 
 
 def _giver(runner: RunnerCall) -> Callable[[list[Any]], list[Any]] | None:

@@ -72,13 +72,10 @@ class Partition:
         """A graph in use, if there is any."""
         return self._serving.current
 
-    def __call__(self, args: list[Any], watched: bool = True) -> Any:
-        """Run the partition; `args` is emptied, as generated code does. `watched` False: without
-        the watcher, which calls this.
+    def __call__(self, args: list[Any]) -> Any:
+        """Run the partition; `args` is emptied, as generated code does. Its watcher is told by who
+        calls this (`runner_inlining.region_call`).
         """
-        watcher = self.region.watcher  # read once: other threads change it
-        if watched and watcher is not None:
-            return watcher.call(self, self, args)
         replay = self._serving.current
         if replay is not None:
             if self._serving.integers_of is not None:
@@ -121,7 +118,7 @@ class Partition:
         if platform.device() != device and not platform.capturing():
             # Generated code switches to its own GPU; so do we, then everything is as usual.
             with torch.cuda.device(device):
-                return self(args, False)
+                return self(args)
         if back_off.calls > 0:
             back_off.calls -= 1
             return self._fallback(args, reasons.NO_LOOK)

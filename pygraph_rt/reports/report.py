@@ -73,8 +73,8 @@ class Watcher(Protocol):
 
     deciding: bool
 
-    def call(self, member: Any, run: Callable[[list[Any], bool], Any], args: list[Any]) -> Any:
-        """One call of the region `member`, made by `run(args, False)`."""
+    def call(self, member: Any, run: Callable[[list[Any]], Any], args: list[Any]) -> Any:
+        """One call of the region `member`, made by `run(args)`."""
 
 
 class Region(Row):

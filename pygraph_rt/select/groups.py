@@ -54,9 +54,6 @@ class Member(Protocol):
     def device(self) -> int:
         """Index of its GPU."""
 
-    def __call__(self, args: list[Any], watched: bool = True) -> Any:
-        """Run it."""
-
     def watch(self, watcher: Any, may_capture: bool) -> None:
         """Send calls through `watcher`, or directly where it is None."""
 
@@ -70,7 +67,7 @@ class Member(Protocol):
         """ "graph" or "no graph"; None while that is open."""
 
 
-Run = Callable[[list[Any], bool], Any]
+Run = Callable[[list[Any]], Any]
 
 
 class Phase(enum.Enum):
@@ -126,17 +123,17 @@ class CompiledGraph:
         return self._calls_alone
 
     def call(self, member: Member, run: Run, args: list[Any]) -> Any:
-        """One call of a partition that is watched, made by `run(args, False)`."""
+        """One call of a partition that is watched, made by `run(args)`."""
         instruments = self._selector.instruments
         if instruments.capturing():
-            return run(args, False)
+            return run(args)
         first = self.first()
         if first is None:
             first, self._first = member, weakref.ref(member)
         if first is member:
             self._selector.called(self)
         started = instruments.clock()
-        results = run(args, False)
+        results = run(args)
         if self.group is not None:
             self.group.ran((instruments.clock() - started) / 1e6)
         return results
@@ -336,11 +333,11 @@ class Countdown:
         self._left = calls
 
     def call(self, member: Member, run: Run, args: list[Any]) -> Any:
-        """One call of the region, made by `run(args, False)`."""
+        """One call of the region, made by `run(args)`."""
         self._left -= 1
         if self._left <= 0:  # threads may count past it
             self._done()
-        return run(args, False)
+        return run(args)
 
 
 class Selector:

@@ -48,7 +48,7 @@ def ordinary_path() -> Iterator[None]:
     Compiled a second time, the same model may get other kernels, whose last bits differ.
     """
 
-    def generated(self: Partition, args: list[Any], watched: bool = True) -> Any:
+    def generated(self: Partition, args: list[Any]) -> Any:
         return self._function(args)
 
     with mock.patch.object(Partition, "__call__", generated):

@@ -39,9 +39,7 @@ class Waiting(Part):
         super().__init__(Machine(), kernels=1, name=name)
         self._seconds = {True: with_graph, False: without}
 
-    def __call__(self, args: list[Any], watched: bool = True) -> Any:
-        if self.watcher is not None and watched:
-            return self.watcher.call(self, self, args)
+    def run(self, args: list[Any]) -> Any:
         served = self.graphs and (self.captured or self.may_capture)
         self.captured = self.captured or served
         time.sleep(self._seconds[served])

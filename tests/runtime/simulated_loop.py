@@ -97,9 +97,12 @@ class Part:
         self.watcher: Any = None
         self.served: list[bool] = []
 
-    def __call__(self, args: list[Any], watched: bool = True) -> Any:
-        if self.watcher is not None and watched:
-            return self.watcher.call(self, self, args)
+    def __call__(self, args: list[Any]) -> Any:
+        if self.watcher is not None:
+            return self.watcher.call(self, self.run, args)
+        return self.run(args)
+
+    def run(self, args: list[Any]) -> Any:
         machine = self.machine
         if self.graphs and not self.captured and self.may_capture and not self.refused:
             self.captured = True

@@ -66,7 +66,7 @@ def wrapped(
 
     def wrap(function: Any, info: PartitionInfo) -> Any:
         seen.append((function, info))
-        return ("wrapped", function)
+        return lambda args: ("wrapped", function)
 
     given = inputs or [torch.ones(1)]
     known = info or INFO
@@ -83,7 +83,7 @@ def test_every_partition_is_wrapped_with_what_it_may_write_to(version: tuple[int
     assert (a.signature.written, b.signature.written) == (frozenset({2}), frozenset({0, 1}))
     assert (a.signature.device, a.signature.dynamic) == (1, False)
     assert a.region.name == "graph 0/0 partition 1 of 2"
-    assert graph.compiled_fn_runner.partitions[0] == ("wrapped", "partition 0")
+    assert graph.compiled_fn_runner.partitions[0]([]) == ("wrapped", "partition 0")
 
 
 def refused(graph: Any, info: GraphInfo = INFO) -> tuple[Region, str]:

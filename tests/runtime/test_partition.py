@@ -13,6 +13,7 @@ import torch
 from pygraph_rt.capture import observe, record
 from pygraph_rt.errors import DriverError
 from pygraph_rt.inductor.partition_info import Signature
+from pygraph_rt.inductor.runner_inlining import region_call
 from pygraph_rt.options import Options
 from pygraph_rt.region.maker import GraphMaker
 from pygraph_rt.region.region import Partition
@@ -42,8 +43,9 @@ class Machine:
         self.environment: GraphMaker = install(patch, self.gpu)
         self.before: Callable[[Any], None] = lambda args: None
         self.region = Region("graph 0/0 partition 1 of 1", "f at m.py:1")
+        self.function = self.gpu.generated(BODY, before=lambda args: self.before(args))
         self.partition = Partition(
-            self.gpu.generated(BODY, before=lambda args: self.before(args)),
+            self.function,
             self.region,
             Options(**options),
             self.environment,
@@ -61,7 +63,7 @@ class Machine:
         total = a + self.expected_state
         self.expected_state = total * 0.5
         args = [a, self.state]
-        result, alias = self.partition(args)
+        result, alias = region_call(self.partition, self.region, self.function)(args)
         assert args == []
         assert alias is self.state
         assert torch.equal(result, total + self.expected_state)

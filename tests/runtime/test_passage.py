@@ -412,9 +412,7 @@ class ChangedInBetween(Region):
     @property
     def watcher(self) -> Any:
         self.reads = getattr(self, "reads", 0) + 1
-        return (
-            SimpleNamespace(call=lambda _, run, args: run(args, False)) if self.reads == 1 else None
-        )
+        return SimpleNamespace(call=lambda _, run, args: run(args)) if self.reads == 1 else None
 
     @watcher.setter
     def watcher(self, value: Any) -> None:
@@ -434,7 +432,7 @@ def test_a_call_goes_one_way_while_another_thread_decides() -> None:
     body = STRAIGHT.replace("(buf0, buf1, )", "(buf0, )")
     found = read_runner(runner(body, lambda args: (1, 2)).call, 2, 2)
     assert found is not None and not found.returns_all(2)
-    graph = graph_call(lambda args, watched=True: len(args), ChangedInBetween(""), found, len)
+    graph = graph_call(len, ChangedInBetween(""), found, len)
     assert [graph([1, 2]) for _ in range(2)] == [2, 2]
 
 
@@ -484,7 +482,7 @@ def test_a_region_that_is_decided_is_not_asked_any_more(monkeypatch: pytest.Monk
 
     def watch(member: Any, run: Any, args: list[Any]) -> Any:
         seen.append(member)
-        return run(args, False)
+        return run(args)
 
     partition.use(False)
     partition.watch(SimpleNamespace(deciding=True, call=watch), False)
