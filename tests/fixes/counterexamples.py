@@ -204,14 +204,14 @@ CASES = [
         lambda: (torch.ones(3),),
     ),
     Case(
-        "tensor_branch",
+        "selectable",
         "tensors",
         "PG301",
         lines(f"if {_TEST}:", "    n = 1", "else:", "    n = 2", "return n"),
         lambda: (torch.ones(3),),
     ),
     Case(
-        "tensor_branch",
+        "selectable",
         "moved",
         "PG301",
         lines("low = torch.ones(3)", f"if {_TEST}:", "    x = low", "return x"),
@@ -230,14 +230,14 @@ CASES = [
         lines(f"if {_TEST}:", "    x = x * 2", "else:", "    # as before", "    x = x", "return x"),
     ),
     Case(  # it raises where the branch is not taken
-        "tensor_branch",
+        "selectable",
         "computable",
         "PG301",
         lines("y = x * 1", f"if {_TEST}:", "    y = x[3:].view(4)", "return y"),
         lambda: (-torch.ones(3),),
     ),
     Case(
-        "tensor_branch",
+        "selectable",
         "fits",
         "PG301",
         lines(f"if {_TEST}:", "    x = x * y", "return x", head="x: torch.Tensor, y"),
@@ -251,7 +251,7 @@ CASES = [
         lambda: (torch.ones(3), torch.ones(2, 3)),
     ),
     Case(
-        "tensor_branch",
+        "selectable",
         "held",
         "PG301",
         lines(f"if {_TEST}:", "    y = y * 2", "return y", head="x: torch.Tensor, y"),

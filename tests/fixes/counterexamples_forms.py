@@ -55,6 +55,9 @@ def _dropped(
 _XY = "x: torch.Tensor, y"
 _IF = ("at = x > 0", "if «at.any()»:")
 
+_TWO = "x: torch.Tensor, y: torch.Tensor"
+
+
 CASES = [
     # leaving functions out
     Case("site", "compiled", "PG201", _reading(_ITEM), captured=True),
@@ -92,7 +95,34 @@ CASES = [
         "PG302",
         _reading("while «x.sum() > 0»:", "    x = x - 1", "    yield x", call="next(reads(x))"),
     ),
-    Case("tensor_branch", "number", "PG301", lines("if «x > 2.0»:", "    x = 2.0", "return x")),
+    Case(  # a number becomes a tensor
+        "tensor_branch",
+        "number",
+        "PG301",
+        lines("low = 0.5", "if «x.sum() > 0»:", "    low += 1.0", "return low"),
+        lambda: (-torch.ones(3),),
+    ),
+    Case(
+        "tensor_branch",
+        "held",
+        "PG301",
+        lines("if «x.sum() > 0»:", "    y = y * 2", "return y", head="x: torch.Tensor, y"),
+        lambda: (-torch.ones(3), 3),
+    ),
+    Case(  # the element may not be there
+        "tensor_branch",
+        "fits",
+        "PG301",
+        lines("if «x.sum() > 0»:", "    y[i] = 0", "return y", head=f"{_TWO}, i: int"),
+        lambda: (-torch.ones(3), torch.ones(3), 5),
+    ),
+    Case(  # it is asked behind the write
+        "tensor_branch",
+        "computable",
+        "PG301",
+        lines("if «x[0]»:", "    x[0] = 0", "return x"),
+    ),
+    Case("selectable", "number", "PG301", lines("if «x > 2.0»:", "    x = 2.0", "return x")),
     # dropped_layer
     Case("dropped_layer", "always", "PG306", _dropped()),
     Case("dropped_layer", "drawn", "PG306", _dropped(draw="x.sum()")),

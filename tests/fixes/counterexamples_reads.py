@@ -75,9 +75,9 @@ CASES = [
             body=_MADE.replace("torch.rand(3, generator", "torch.sin(torch.rand(3), generator")
         ),
     ),
-    # tensor_branch
+    # selectable
     Case(
-        "tensor_branch",
+        "selectable",
         "shape",
         "PG301",
         lines("x = x * 2", "if «x.sum() > 0»:", "    x = x.sum()", "return x"),

@@ -15,7 +15,7 @@ import ast
 
 import libcst as cst
 
-from pygraph_lint.analysis.queries.interface import Device, Known, Type
+from pygraph_lint.analysis.queries.interface import Known, Type
 from pygraph_lint.analysis.syntax.nodes import dotted
 from pygraph_lint.fixes.engine.build import (
     Line,
@@ -27,20 +27,10 @@ from pygraph_lint.fixes.engine.build import (
     grouped,
 )
 from pygraph_lint.fixes.engine.imports import use_torch
-from pygraph_lint.fixes.engine.names import all_nodes, changes_in_place
+from pygraph_lint.fixes.engine.names import all_nodes
 from pygraph_lint.fixes.engine.site import Declined, Rewrite, Site
 from pygraph_lint.fixes.shared.branch_arms import NEUTRAL, Step, steps
-from pygraph_lint.fixes.shared.computable import (
-    ONE,
-    SINGLE,
-    alike,
-    are_apart,
-    is_held,
-    is_written_out,
-    may_not_fit,
-    only_by_use,
-    shape_of,
-)
+from pygraph_lint.fixes.shared.computable import ONE, SINGLE, is_held, is_written_out, shape_of
 from pygraph_lint.fixes.shared.condition_tensors import held_by, root_of, truth
 from pygraph_lint.fixes.shared.conditions import (
     ASKED_ANYWAY,
@@ -53,6 +43,15 @@ from pygraph_lint.fixes.shared.conditions import (
 )
 from pygraph_lint.fixes.shared.guards import not_compiling
 from pygraph_lint.fixes.shared.partial_operations import defined, partial_operands
+from pygraph_lint.fixes.shared.selectable import (
+    FITS,
+    HELD,
+    NUMBER,
+    UNRELATED,
+    are_related,
+    expect_fitting,
+    expect_tensors,
+)
 
 BOTH_ARMS = (
     "both arms are computed: dtypes, strides and aliases may differ, and gradients may be nan, or"
@@ -156,14 +155,14 @@ def _selected(
     """What a step becomes. ``again``: an earlier one assigns its name, too."""
     torch, value = use_torch(site), defined(site, step.value, condition, not step.negated)
     if step.own:
-        _expect_fitting(site, step.value, shape_of(site, step.value))
+        expect_fitting(site, step.value, shape_of(site, step.value))
         return old.with_deep_changes(old.body[0], value=value)
     if isinstance(step.target, ast.Subscript) or not isinstance(step.statement, ast.Assign):
         shown = held_by(site, node.test) == root_of(step.name)
         site.require("computable", not shown, "an arm writes to the tensor that is asked")
     if isinstance(step.target, ast.Subscript):
         site.safe_only_if("in-place", False, f"`{step.name}` is changed in any case")
-        site.safe_only_if("fits", is_written_out(step.target.slice), _FITS)
+        site.safe_only_if("fits", is_written_out(step.target.slice), FITS)
         kept = _keeps_for_gradient(site, step.target)
         site.require("computable", not kept, "what is written to is needed for its gradient")
     if isinstance(step.statement, ast.Assign):
@@ -194,9 +193,9 @@ def _expect_update(site: Site, node: ast.If, step: Step) -> None:
     site.require("updated", known, f"{step.name} is not certainly a tensor or a number")
     if not any(each.must_be(Type.TENSOR) for each in kinds):
         _expect_no_updates(site, node, step.name)
-    site.safe_only_if("number", kinds[0].must_be(Type.TENSOR), _NUMBER)
+    site.safe_only_if("number", kinds[0].must_be(Type.TENSOR), NUMBER)
     if not isinstance(step.statement, ast.Expr):
-        _expect_fitting(site, step.value, shape_of(site, step.value))
+        expect_fitting(site, step.value, shape_of(site, step.value))
     site.safe_only_if("in-place", False, f"`{step.name}` is changed in any case")
 
 
@@ -227,56 +226,17 @@ def _expect_selectable(site: Site, node: ast.If, step: Step, again: bool) -> Non
         before = TENSOR if asked else _before(site, node, step)
         if before.types == Type.ANYTHING:
             before = TENSOR if _goes_on(site, node, step) else Known(Type.NONE)
-            site.safe_only_if("held", False, _HELD)
+            site.safe_only_if("held", False, HELD)
         shape = SINGLE if before.rank == 0 else _shape_before(site, node, name)
     else:
         before = site.ask.known(other)
         shape = shape_of(site, other)
-        _expect_fitting(site, other, shape)
-    _expect_tensors(site, before, given)
+        expect_fitting(site, other, shape)
+    expect_tensors(site, before, given)
     changes = isinstance(step.statement, ast.AugAssign)
-    related = changes or _are_related(site, value, shape, name * (other is None))
-    site.require("updates", related, _UNRELATED)
-    _expect_fitting(site, value, shape, () if again else (before.rank, given.rank))
-
-
-def _are_related(site: Site, value: ast.expr, shape: str | None, name: str = "") -> bool:
-    """Whether a value has a shape, or one element, or is computed of what has the shape, or of
-    what the name holds.
-    """
-    found = shape_of(site, value)
-    parts = {dotted(each) for each in ast.walk(value) if isinstance(each, ast.expr)}
-    return bool(alike(found, shape) or {found, shape} & {SINGLE, ONE} or parts & {shape, name})
-
-
-def _expect_fitting(
-    site: Site, value: ast.expr, shape: str | None, ranks: tuple[int | None, ...] = ()
-) -> None:
-    """An arm can be computed in any case, and has a shape, for all that the text shows."""
-    found, changed_later = shape_of(site, value), _changed_behind(site, value)
-    known = {each for each in ranks if each}
-    computable = None not in (found, shape) and not are_apart(found, shape)
-    computable = computable and len(known) < 2 and not changed_later
-    site.require(
-        "computable", computable, "an arm may raise when it is not taken, or have another shape"
-    )
-    if not alike(found, shape) and {found, shape} & {SINGLE, ONE}:
-        site.safe_only_if("shape", False, "the result always has the larger one of two shapes")
-    elif not alike(found, shape):
-        site.safe_only_if("fits", False, _FITS)
-    if may_not_fit(site, value):
-        site.safe_only_if("fits", False, _FITS)
-
-
-def _changed_behind(site: Site, value: ast.expr) -> bool:
-    """Whether what a value is computed of, and its gradient may need, is changed in place behind
-    the branch.
-    """
-    behind = [inner for each in site.behind(site.statement) for inner in ast.walk(each)]
-    names = {each.id for each in ast.walk(value) if isinstance(each, ast.Name)}
-    inside = [each for each in ast.walk(site.statement) if isinstance(each, ast.Name)]
-    names -= {each.id for each in inside if isinstance(each.ctx, ast.Store)}
-    return any(changes_in_place(each, name) for each in behind for name in names)
+    related = changes or are_related(site, value, shape, name * (other is None))
+    site.require("updates", related, UNRELATED)
+    expect_fitting(site, value, shape, () if again else (before.rank, given.rank))
 
 
 _ASSIGNED = (ast.Assign, ast.AugAssign)
@@ -298,11 +258,7 @@ def _keeps_for_gradient(site: Site, place: ast.Subscript) -> bool:
     return False
 
 
-_UNRELATED = "nothing shows that the arms are of one shape"
 _PARTIAL = "an arm may divide by zero, or the like, when it is not taken"
-_HELD = "values of which nothing is known must be tensors"
-_NUMBER = "what was a number is a tensor"
-_FITS = "nothing proves that both arms can always be computed, and are of one shape"
 
 
 def _goes_on(site: Site, node: ast.If, step: Step) -> bool:
@@ -315,22 +271,6 @@ def _asked(test: ast.expr) -> set[str]:
     """The names that a condition asks what only tensors can be asked."""
     calls = (asked_of(node) for node in ast.walk(test) if isinstance(node, ast.Call))
     return {node.id for node in calls if isinstance(node, ast.Name)}
-
-
-def _expect_tensors(site: Site, *kinds: Known) -> None:
-    """Two values are tensors; one of them may be a number, which becomes a tensor."""
-    tensors = any(each.must_be(Type.TENSOR) for each in kinds)
-    unknown = [each for each in kinds if not each.must_be(Type.TENSOR | Type.NUMBER)]
-    site.require(
-        "tensors",
-        tensors and all(map(only_by_use, unknown)),
-        "not both values are known to be tensors",
-    )
-    apart = any(each.device is Device.HOST and each.rank != 0 for each in kinds)
-    site.require("moved", not apart, "an arm has a tensor of the host, which is not selected there")
-    maybe = [it for it in kinds if it.may_be(Type.NUMBER) and it.types != Type.ANYTHING]
-    site.safe_only_if("number", not maybe, _NUMBER)
-    site.safe_only_if("held", not unknown, _HELD)
 
 
 def _shape_before(site: Site, node: ast.If, name: str) -> str | None:
@@ -398,11 +338,11 @@ def _either(
 ) -> cst.BaseExpression:
     """``torch.where`` of two values."""
     one, other = site.ask.known(then), site.ask.known(otherwise)
-    _expect_tensors(site, one, other)
-    one_way = _are_related(site, then, shape_of(site, otherwise))
-    related = one_way or _are_related(site, otherwise, shape_of(site, then))
-    site.require("updates", related, _UNRELATED)
-    _expect_fitting(site, then, shape_of(site, otherwise), (one.rank, other.rank))
-    _expect_fitting(site, otherwise, shape_of(site, then))
+    expect_tensors(site, one, other)
+    one_way = are_related(site, then, shape_of(site, otherwise))
+    related = one_way or are_related(site, otherwise, shape_of(site, then))
+    site.require("updates", related, UNRELATED)
+    expect_fitting(site, then, shape_of(site, otherwise), (one.rank, other.rank))
+    expect_fitting(site, otherwise, shape_of(site, then))
     nodes = defined(site, then, condition, True), defined(site, otherwise, condition, False)
     return call(f"{use_torch(site)}.where", condition, *nodes)
