@@ -20,8 +20,12 @@ from pygraph_lint.findings import Location
 
 SUFFIX = ".ipynb"
 _HEADER = re.compile(r"# %% pygraph-lint: cell (\d+)\Z")
-_STAND_IN = re.compile(r"pass  # ipython (\d+)")
-_MAGIC = re.compile(r"[ \t]*(?:%(?=[\w%])|!(?!=)|\?|[\w.]+\?{1,2}[ \t]*$|[\w, .\[\]]+=[ \t]*[%!])")
+_STAND_IN = re.compile(r"(?:pass|[\w, .:\"'\[\]]+ = __ipython__)  # ipython (\d+)")
+# What a line of IPython gives values to: `files = !ls`.
+_GIVES = re.compile(r"[ \t]*([\w, .:\"'\[\]]+)=[ \t]*[%!]")
+_MAGIC = re.compile(
+    r"[ \t]*(?:%(?=[\w%])|!(?!=)|\?|[\w.]+\?{1,2}[ \t]*$|[\w, .:\"'\[\]]+=[ \t]*[%!])"
+)
 # Cell magics whose body is Python.
 _PYTHON_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
 _DECODER = json.JSONDecoder()
@@ -178,7 +182,9 @@ def _without_magics(text: str) -> str:
     foreign = _is_foreign(lines)
     for number, (line, magic) in enumerate(zip(lines, _magic_lines(lines), strict=True)):
         indent = "" if foreign else _indent(line) if indent is None else indent
-        program.append(f"{indent}pass  # ipython {number}" if magic else line)
+        gives = None if foreign else _GIVES.match(line)
+        stand_in = f"{gives[1].rstrip()} = __ipython__" if gives else "pass"
+        program.append(f"{indent}{stand_in}  # ipython {number}" if magic else line)
         if not (magic and line.endswith("\\")):
             indent = None
     return "\n".join(program)

@@ -155,6 +155,8 @@ def test_a_second_run_finds_nothing_to_change() -> None:
             "x[aaaaaaaaaaaa, bbbbbbbbbbbbbbb]",
             ["x[", "    aaaaaaaaaaaa,", "    bbbbbbbbbbbbbbb", "]"],
         ),
+        ('n["a = b"] = aaaa(1) + bbbbb', ['n["a = b"] = (', "    aaaa(1) + bbbbb", ")"]),
+        ("x = aaaa(bbbbbb, ccc) < y[:, None]", ["x = aaaa(", "    bbbbbb, ccc", ") < y[:, None]"]),
         ("x = function(aaaaaaaaaaaaaa) \\", ["x = function(aaaaaaaaaaaaaa) \\"]),
         ("x = function(aaaa, bbb)  # why so", ["x = function(aaaa, bbb)  # why so"]),
     ],

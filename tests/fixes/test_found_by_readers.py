@@ -59,6 +59,11 @@ SAME = {
         f'def""", x * torch.tensor(2.5, device=x.device), """ {"s" * 18} text (aaaa, bbbb)\n'
         '""")[1:]\n'
     ),
+    "a line in a string that looks like two strings": (
+        f"{HEAD}def g(*parts):\n    return parts\n\n\n"
+        'def forward(x: Tensor):\n    return g("abc" """def"\n"a" (long text of words, and others '
+        'that follow) "d""", torch.zeros(3).to(x.device)[0]\n    )\n'
+    ),
 }
 
 
@@ -156,42 +161,43 @@ STAYS = {
         "        ).to(x.device)\n    )\n"
     ),
     "a comparison whose name has another type elsewhere": (
-        "def forward(x: Tensor, p: float):\n    skip = torch.tensor(False)\n"
-        "    for _ in range(2):\n        draw = torch.rand([])\n        skip = draw < p\n"
+        "def forward(x: Tensor, o):\n    skip = torch.tensor(False)\n"
+        "    for _ in range(2):\n        draw = torch.rand([])\n        skip = draw < o.p\n"
         "        if skip:\n            x = x * 2\n    if skip:\n        x = x + 1\n    return x\n"
-    ),
-    "a probability that is a whole number": (
-        "def forward(x: Tensor, p: int):\n    draw = torch.rand([])\n"
-        "    if draw < p:\n        return x\n    return x * 3\n"
     ),
     "infinity in a dtype that may have none": (
         "def forward(x: Tensor):\n"
         "    return x * torch.tensor(float('inf'), dtype=x.dtype, device=x.device)\n"
     ),
     "a draw with a second name": (
-        "def forward(x: Tensor, p: float):\n    draw = keep = torch.rand(1)\n    keep -= 2\n"
-        "    if draw < p:\n        return x\n    return x * 3\n"
+        "def forward(x: Tensor, o):\n    draw = keep = torch.rand(1)\n    keep -= 2\n"
+        "    if draw < o.p:\n        return x\n    return x * 3\n"
     ),
     "a draw that is handed on in passing": (
-        "def forward(x: Tensor, p: float, y: list):\n    y.append(draw := torch.rand(1))\n"
-        "    if draw < p:\n        return x\n    return x * 3\n"
+        "def forward(x: Tensor, o, y: list):\n    y.append(draw := torch.rand(1))\n"
+        "    if draw < o.p:\n        return x\n    return x * 3\n"
     ),
     "a draw that may not be made": (
-        "def forward(x: Tensor, p: float, flag: bool):\n    if flag:\n"
-        "        draw = torch.rand([])\n    if draw < p:\n        return x\n    return x * 3\n"
+        "def forward(x: Tensor, o, flag: bool):\n    if flag:\n"
+        "        draw = torch.rand([])\n    if draw < o.p:\n        return x\n    return x * 3\n"
     ),
     "a draw that is matched anew": (
-        "def forward(x: Tensor, y: list, p: float):\n    draw = torch.rand([])\n    match y:\n"
-        "        case [draw, _]:\n            pass\n    if draw < p:\n        return x\n"
+        "def forward(x: Tensor, y: list, o):\n    draw = torch.rand([])\n    match y:\n"
+        "        case [draw, _]:\n            pass\n    if draw < o.p:\n        return x\n"
         "    return x * 3\n"
     ),
     "a draw in something that swallows errors": (
-        "def forward(x: Tensor, p: float, q):\n    with q():\n        draw = torch.rand(1)\n"
-        "    if draw < p:\n        return x\n    return x * 3\n"
+        "def forward(x: Tensor, o, q):\n    with q():\n        draw = torch.rand(1)\n"
+        "    if draw < o.p:\n        return x\n    return x * 3\n"
     ),
-    "a class called float": (
-        "class float:\n    pass\n\n\ndef forward(x: Tensor, p: float):\n"
-        "    draw = torch.rand([])\n    if draw < p:\n        return x\n    return x * 3\n"
+    "a draw that an object of its own compares": (
+        "def forward(x: Tensor, o, pool):\n    draw = torch.rand([])\n"
+        "    if draw in pool:\n        x = x + 1\n"
+        "    if draw < o.p:\n        return x\n    return x * 3\n"
+    ),
+    "a tracer may hand in the probability": (
+        "def forward(x: Tensor, p: float):\n    draw = torch.rand([])\n    skip = draw < p\n"
+        "    if x.requires_grad and skip:\n        return x\n    return x * 3\n"
     ),
 }
 
@@ -201,6 +207,13 @@ STAYS = {
 def test_a_safe_fix_is_not_made(name: str, closed: bool, tmp_path: Path) -> None:
     text = f"{HEAD}{STAYS[name]}"
     assert _fixed(text, tmp_path, False, closed) == text
+
+
+def test_a_probability_that_is_a_plain_attribute_is_asked_first(tmp_path: Path) -> None:
+    body = "    draw = torch.rand([])\n    if draw < o.p:\n        return x\n    return x * 3\n"
+    text = f"{HEAD}def forward(x: Tensor, o):\n{body}"
+    assert _fixed(text, tmp_path, False, closed=False) == text
+    assert "if o.p > 0 and draw < o.p:" in _fixed(text, tmp_path, False)
 
 
 def test_an_import_of_torch_is_never_added_safely(tmp_path: Path) -> None:

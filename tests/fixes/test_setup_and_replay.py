@@ -161,7 +161,7 @@ DRAW = """
 
 def test_a_draw_of_python_is_looked_at_only_where_it_can_matter() -> None:
     after = DRAW.replace("«draw < p»", "p > 0 and draw < p")
-    expect(DRAW, after, "PG306", "safe")
+    expect(DRAW, after, "PG306", "unsafe")
     old = module_of(textwrap.dedent(marked(DRAW)[0])).forward
     new = module_of(textwrap.dedent(after)).forward
     x = torch.ones(2)

@@ -216,6 +216,8 @@ def test_empty_and_foreign_notebooks(lint: Lint) -> None:
         "??torch",
         "files = !ls",
         "time = %time 1",
+        "found['a'] = !ls",
+        "n: int = %time f()",
         "%%time\nx = 1",
         "%%html\n<a>\n  <b>",
         "%%bash\nfor i in 1 2; do\n  echo hi\ndone",
@@ -235,6 +237,13 @@ def test_magics_are_left_alone(magic: str) -> None:
         assert "".join(cells[0]["source"]) == magic.replace("x = 1", "x = 2")
     else:
         assert changed == data
+
+
+def test_what_a_magic_gives_a_value_to_is_bound_there() -> None:
+    data = notebook(code("draw = 1\nif True:\n    draw = %sum -2\n    a, b = !ls \\\n  -l"))
+    lines = to_program(data).decode().split("\n")
+    assert [line.split("=")[0] for line in lines[3:5]] == ["    draw ", "    a, b "]
+    assert with_program(data, to_program(data)) == data
 
 
 def test_lines_above_the_first_cell_go_into_it() -> None:

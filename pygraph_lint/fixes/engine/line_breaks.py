@@ -168,9 +168,13 @@ def _operands(condition: str) -> list[str]:
 
 
 def _is_index(line: str, pair: _Pair) -> bool:
-    """Whether a pair of brackets holds one index: ``x[n - 1]``."""
+    """Whether a pair of brackets holds one index, or only slices: ``x[n - 1]``, ``x[:, None]``."""
     before = line[pair.open - 1] if pair.open else " "
-    return line[pair.open] == "[" and (before.isalnum() or before in "_)]") and not pair.commas
+    one = not pair.commas or _SLICES.fullmatch(line, pair.open + 1, pair.close)
+    return line[pair.open] == "[" and (before.isalnum() or before in "_)]") and bool(one)
+
+
+_SLICES = re.compile(r"(?:None|[\s\d:,.-])*")
 
 
 def _clauses(part: str) -> list[str]:
@@ -212,7 +216,8 @@ def _in_parentheses(line: str, indent: str, width: int, unit: str) -> list[str]:
     """A value that does not end in a bracket, put in parentheses on its own line; a tuple, each
     part on its own.
     """
-    head, operator, value = line.partition(" = ")
+    equals = next((at for word, at in _outermost(line) if word == "="), 0)
+    head, operator, value = line[:equals].rstrip(), " = " * bool(equals), line[equals + 1 :].strip()
     if not operator and line.lstrip().startswith("return "):
         head, operator, value = f"{indent}return", " ", line.lstrip().removeprefix("return ")
     outside = _outermost(value)

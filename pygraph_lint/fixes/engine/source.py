@@ -17,6 +17,7 @@ from pygraph_lint.analysis.syntax.nodes import first_line
 from pygraph_lint.findings import Location
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
+_TRIPLE = re.compile("\"\"\"|'''")
 # A line of a string that is written in several behind each other.
 _STRING = re.compile(r"\s*\w*('|\")(?!\1\1).*\1\s*\\?")
 _UNBROKEN = re.compile(r"[\"'#]")
@@ -80,7 +81,8 @@ class Source:
             line
             for each in ast.walk(self.tree)
             if isinstance(each, (ast.Constant, ast.JoinedStr)) and each.end_lineno != each.lineno
-            if not all(map(_STRING.fullmatch, self.segment(each).splitlines()))
+            if _TRIPLE.search(text := self.segment(each))
+            or not all(map(_STRING.fullmatch, text.splitlines()))
             for line in range(each.lineno, (each.end_lineno or 0) + 1)
         )
 

@@ -2,10 +2,11 @@
 
 if draw < self.layerdrop: -> if self.layerdrop > 0 and draw < self.layerdrop:
 
-Safe: a draw of ``torch.rand`` or ``random.uniform(0, 1)`` is never below a probability of zero or
-less (or nan), so the condition has the same truth; the draw itself stays, and with it the random
-stream. With the usual probability of 0 the branch is then decided while tracing; with another one
-it stays.
+Safe where nobody else uses the file and the probability is an attribute (with one that is handed
+in, a tracer would be asked for its value): a draw of ``torch.rand`` or ``random.uniform(0, 1)`` is
+never below a probability of zero or less (or nan), so the condition has the same truth; the draw
+itself stays, and with it the random stream. With the usual probability of 0 the branch is then
+decided while tracing; with another one it stays.
 """
 
 from __future__ import annotations
@@ -57,13 +58,11 @@ class RandomSkip(Rewrite):
 
 
 def _is_plain(site: Site, node: ast.expr) -> bool:
-    """Whether reading an expression twice is like reading it once: a parameter annotated as a
-    number, or, where nobody else uses the file, what none of its functions answers.
+    """Whether reading an expression twice is like reading it once: an attribute that no function of
+    the file answers, where nobody else uses the file.
     """
-    if isinstance(node, ast.Name):
-        found = site.ask.definitions.reaching(node)
-        return bool(found) and all(_is_number(site, each.node) for each in found)
-    return site.finding.view.closed and not _answers(site, node)
+    attribute = isinstance(node, ast.Attribute) and site.finding.view.closed
+    return attribute and not _answers(site, node)
 
 
 # What decides what reading an attribute, or comparing it, does.
@@ -74,13 +73,6 @@ def _answers(site: Site, node: ast.expr) -> bool:
     """Whether a function of the file may run when an expression is read or compared."""
     named = {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)} | _ANSWERING
     return any(each.name in named for each in site.ask.of_kind(ast.FunctionDef))
-
-
-def _is_number(site: Site, node: ast.AST) -> bool:
-    """Whether a parameter is annotated as a number."""
-    annotation = node.annotation if isinstance(node, ast.arg) else None
-    named = site.ask.qualified(annotation) if annotation is not None else None
-    return named == "builtins.float"
 
 
 def _comparing(site: Site, statement: ast.stmt) -> ast.stmt:
@@ -138,9 +130,9 @@ def _is_draw(site: Site, node: ast.expr) -> bool:
     if not all(_draws_one(site, value) and _is_made(site, value, node) for value in values):
         return False
     # Whoever else has a tensor may write to it.
-    used = map(site.ask.parent, loads(function, node.id))
-    compared = all(isinstance(each, ast.Compare) for each in used)
-    return compared or all(_draws_number(site, value) for value in values)
+    used = [compared(site.ask.parent(each) or each) for each in loads(function, node.id)]
+    only_compared = all(it and isinstance(it[1], (ast.Lt, ast.Gt)) for it in used)
+    return only_compared or all(_draws_number(site, value) for value in values)
 
 
 def _is_made(site: Site, value: ast.expr, use: ast.Name) -> bool:
