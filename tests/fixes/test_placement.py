@@ -25,11 +25,6 @@ MOVED = [
         "«torch.full((n, n), 2).to(device=device, non_blocking=True)»",
         "torch.full((n, n), 2, device=device)",
     ),
-    (
-        "«torch.arange(0, n, 2, dtype=torch.int64).to(device=device, dtype=torch.float)»",
-        "torch.arange(0, n, 2, dtype=torch.int64, device=device).to(dtype=torch.float)",
-    ),
-    ("«torch.zeros(n).to(x.device, x.dtype)»", "torch.zeros(n, device=x.device).to(x.dtype)"),
     ("«torch.eye(3).cuda()»", 'torch.eye(3, device="cuda")'),
     ("«torch.zeros(3).to(torch.device('cpu'))»", "torch.zeros(3, device=torch.device('cpu'))"),
     ("«torch.tensor([1.0, n]).to(x.device)»", "torch.tensor([1.0, n], device=x.device)"),
@@ -40,6 +35,20 @@ MOVED = [
 @pytest.mark.parametrize(("before", "after"), MOVED)
 def test_factory_is_made_on_its_device(before: str, after: str) -> None:
     expect(f"{HEAD}    return {before}\n", f"{HEAD}    return {after}\n", "PG101")
+
+
+CONVERTED = [
+    (
+        "«torch.arange(0, n, 2, dtype=torch.int64).to(device=device, dtype=torch.float)»",
+        "torch.arange(0, n, 2, dtype=torch.int64, device=device).to(dtype=torch.float)",
+    ),
+    ("«torch.zeros(n).to(x.device, x.dtype)»", "torch.zeros(n, device=x.device).to(x.dtype)"),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), CONVERTED)
+def test_a_conversion_is_made_on_the_device_by_an_unsafe_fix(before: str, after: str) -> None:
+    expect(f"{HEAD}    return {before}\n", f"{HEAD}    return {after}\n", "PG101", "unsafe")
 
 
 IN_A_LOOP = [

@@ -27,7 +27,6 @@ from pygraph_lint.fixes.shared.factories import (
     INTEGER_DTYPES,
     RANGES,
     SMALL,
-    WIDE,
     factory,
     has_integer_values,
     is_device,
@@ -56,7 +55,6 @@ class _Move(NamedTuple):
     device: cst.BaseExpression
     written: ast.expr | None
     kept: cst.Arg | None
-    converts: ast.expr | None
 
 
 class FactoryDevice(Rewrite):
@@ -88,13 +86,8 @@ class FactoryDevice(Rewrite):
         name = factory(site, made)
         copied = name == "torch.tensor" and site.finding.code == "PG704"
         site.require("filled", not copied, "the data would be copied to the device all the same")
-        dtype = to.converts
-        fits = dtype is None or site.ask.qualified(dtype) in WIDE
-        fits |= name in ("torch.zeros", "torch.ones", "torch.eye")
-        fits &= _is_usual(site, made, name)
-        site.safe_only_if(
-            "conversion", fits, "a conversion, or a matrix of a rare dtype, differs between devices"
-        )
+        fits = to.kept is None and _is_usual(site, made, name)
+        site.safe_only_if("conversion", fits, _CONVERSION)
         direct = move.func.value is made
         site.safe_only_if(
             "direct", direct, "what is done to the tensor before it is moved is done on the device"
@@ -107,6 +100,11 @@ class FactoryDevice(Rewrite):
             "what raises first, the factory or asking for the device, is the other one",
         )
         _put(site, move, made, to)
+
+
+_CONVERSION = (
+    "a device may make a rare dtype, or convert it, in another way, or have no room for it"
+)
 
 
 def _is_usual(site: Site, made: ast.Call, name: str) -> bool:
@@ -252,7 +250,7 @@ def _cuda(site: Site, move: ast.Call) -> _Move:
     plain = names <= {"device", "non_blocking"} and all(pure(item.value) for item in move.keywords)
     site.require("plain-move", plain, "the move says more than device and dtype")
     quote = site.source.quote
-    return _Move(expression(f"{quote}cuda{quote}"), None, None, None)
+    return _Move(expression(f"{quote}cuda{quote}"), None, None)
 
 
 def _to(site: Site, move: ast.Call) -> _Move:
@@ -282,7 +280,7 @@ def _to(site: Site, move: ast.Call) -> _Move:
         if named:
             equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
             kept = kept.with_changes(keyword=cst.Name("dtype"), equal=equal)
-    return _Move(bare(site.expression_node(device)), device, kept, dtype)
+    return _Move(bare(site.expression_node(device)), device, kept)
 
 
 def _expect_device(site: Site, node: ast.expr) -> None:
