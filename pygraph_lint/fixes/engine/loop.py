@@ -17,7 +17,7 @@ from pygraph_lint.project.baseline import without_known
 from pygraph_lint.project.runner import ALWAYS, Runner, by_file
 
 # How often fixes are tried; six times are usual, more come from halving where they do not help.
-TRIES = 64
+TRIES = 256
 # The rule of calls of what is left out of compiled code. A fix that leaves a function out ends the
 # graph where other files call it, which its own file does not show.
 DISABLED_CALL = "PG523"
