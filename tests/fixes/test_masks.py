@@ -302,3 +302,11 @@ def test_a_mask_computed_of_what_is_reduced_has_its_shape() -> None:
     before = "above = x > y\nreturn torch.mean(«x[~above]»)"
     after = "above = x > y\nreturn torch.where(~above, x, 0).sum() / (~above).sum()"
     expect(_module(before), _module(after), "PG402", "unsafe")
+
+
+@pytest.mark.parametrize("mask", ["(x[:, 0] > 0,)", "[x[:, 0] > 0]"])
+def test_a_mask_in_a_tuple_is_none(mask: str) -> None:
+    body = f"    inside = {mask}\n    z = x * 2\n    «z[inside] = x[inside]»\n    return z\n"
+    text = f"import torch\n\ndef forward(x: torch.Tensor):\n{body}"
+    fix, _ = offer(text, "PG402")
+    assert fix is not None and fix.applicability == "declined"

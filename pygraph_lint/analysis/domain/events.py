@@ -22,6 +22,7 @@ class Need(NamedTuple):
     ``param``      a parameter is a tensor at some call in a region
     ``given``      it is nothing but a tensor at some call
     ``array``      it is a value that numpy made
+    ``mask``       it is a boolean tensor with dimensions
     ``open``       nothing is known of an argument at some call in a training loop
     ``return``     a function of the project returns a tensor
     ``attr``       an attribute of a class holds a tensor

@@ -12,6 +12,7 @@ from pygraph_lint.analysis.interpreter.state import State
 from pygraph_lint.analysis.interpreter.subscripts import (
     POSITION,
     by_mask,
+    given_mask,
     index_parts,
     is_flag,
     names_one,
@@ -211,6 +212,9 @@ def _note_store_to_tensor(state: State, target: ast.Subscript, base: Value, valu
         state.event("shape.from-value", span_of(target), text, gathered, **POSITION)
     elif lists is not None and base.device != v.ON_HOST:
         state.event("host.index-list", span_of(target), text, base._replace(why=""))
+    elif gathered is not None and (given := given_mask(gathered)) is not None:
+        about = base._replace(needs=(*base.needs, given))
+        _note_masked(state, target, about, gathered, value)
     else:
         note_host_index(state, target, base, gathered)
 

@@ -103,6 +103,9 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
         text = source_of(node, 40)
         state.event("shape.mask-read", span_of(node), text, about, form="flag", decides="yes")
         flags |= v.DYNAMIC
+    elif gathered is not None and (given := given_mask(gathered)) is not None:
+        about = base._replace(needs=(*base.needs, given))
+        state.event("shape.mask-read", span_of(node), source_of(node, 40), about)
     if lists is not None and base.device != v.ON_HOST:
         state.event("host.index-list", span_of(node), source_of(node, 40), base._replace(why=""))
     elif gathered is not None and _is_copied(gathered, base):
@@ -117,6 +120,14 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
     note_host_index(state, node, base, gathered or mask)
     rank = _rank_of_rest(state, node.slice, base.ndim)
     return v.tensor(base.why, base.dtype, base.device, rank, flags, base.needs, base.device_of)
+
+
+def given_mask(index: Value) -> Need | None:
+    """That a call passes a mask, where an index is a parameter of which nothing is known."""
+    need = index.needs[0] if len(index.needs) == 1 and index.flags & v.SYMBOL else None
+    open_one = need is not None and need.kind == "param" and "|" not in need.name
+    known = index.dtype or index.ndim >= 0
+    return need._replace(kind="mask") if need is not None and open_one and not known else None
 
 
 def _rank_of_rest(state: State, index: ast.expr, rank: int) -> int:

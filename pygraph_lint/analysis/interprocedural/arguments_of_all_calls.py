@@ -1,5 +1,5 @@
 """What all calls of a function agree on for a parameter, a tensor of the host, or what some pass: a
-value that numpy made, or a generator.
+value that numpy made, a mask, or a generator.
 """
 
 from __future__ import annotations
@@ -39,11 +39,15 @@ def always_on_host(
     return True
 
 
-def some_passes_array(
-    functions: Functions, callers: Callers, need: Need, seen: frozenset[Need] = frozenset()
+def some_passes(
+    functions: Functions,
+    callers: Callers,
+    need: Need,
+    is_tensor: Callable[[v.Value], bool],
+    seen: frozenset[Need] = frozenset(),
 ) -> bool:
-    """Whether some call of a function passes what numpy made for a parameter, or hands on such a
-    parameter as it is.
+    """Whether some call of a function passes what numpy made for a parameter, or a mask, as the
+    need says, or hands on such a parameter as it is. ``is_tensor`` says so of what may be one.
     """
     facts = functions.get(need.owner)
     if facts is None or need.name not in facts.parameters or need in seen:
@@ -52,12 +56,13 @@ def some_passes_array(
         value = passed(facts, need.name, call)
         if value is None:
             continue
-        if value.kinds == v.NUMPY:
+        mask = value.is_mask and value.ndim != 0 and is_tensor(value)
+        if mask if need.kind == "mask" else value.kinds == v.NUMPY:
             return True
         given = forwarded_parameter(value) if value.flags & v.SYMBOL else None
         if given is not None and value.needs[0].name == given.name:
-            asked = given._replace(kind="array")
-            if some_passes_array(functions, callers, asked, seen | {need}):
+            asked = given._replace(kind=need.kind)
+            if some_passes(functions, callers, asked, is_tensor, seen | {need}):
                 return True
     return False
 

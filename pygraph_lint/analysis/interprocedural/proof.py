@@ -20,7 +20,7 @@ from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interprocedural.arguments_of_all_calls import (
     always_on_host,
     may_be_generator,
-    some_passes_array,
+    some_passes,
 )
 from pygraph_lint.analysis.interprocedural.call_graph import returning
 from pygraph_lint.analysis.interprocedural.feasible_paths import CallSources, FeasiblePaths
@@ -170,6 +170,10 @@ def _is_open(proof: Proof, need: Need) -> bool:
             return True
     plain = dict(facts.defaults).get(need.name, v.UNKNOWN_VALUE).kinds & (v.NUMBER | v.TEXT)
     return not calls and not (plain and proof.options is not None)
+
+
+def _some_passes(proof: Proof, need: Need) -> bool:
+    return some_passes(proof.program.functions, proof.paths.callers, need, proof.is_tensor)
 
 
 def _any_holds(proof: Proof, need: Need) -> bool:
@@ -353,9 +357,7 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
         proof.program.checks_distributions and not proof.program.has_method(need.name)
     ),
     "open": _is_open,
-    "array": lambda proof, need: some_passes_array(
-        proof.program.functions, proof.paths.callers, need
-    ),
+    **dict.fromkeys(("array", "mask"), _some_passes),
     "away": lambda proof, need: (
         not _any_holds(proof, need)
         if need.choices
@@ -364,9 +366,6 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     ),
     "presumed": lambda proof, need: proof.of_loops,  # of unknown origin: it is on the device
 }
-
-
-# -- values ----------------------------------------------------------------------------------------
 
 
 def _method_returns_tensor(proof: Proof, path: Path) -> bool:

@@ -486,7 +486,7 @@ def _guessed(
         return declared
     if _is_number(default):
         return _maybe_tensor(function, parameter)
-    if isinstance(default, ast.Constant) and default.value is not None:
+    if isinstance(default, ast.Constant) and default.value not in (None, Ellipsis):
         return Value(v.TEXT if isinstance(default.value, str) else v.NUMBER)
     why = uses.suggests.get(parameter, f"a caller passes a tensor as `{parameter}`")
     return symbol(Need("param", function, parameter), why, optional)

@@ -59,7 +59,32 @@ class LibraryEntryPoints:
             and not (made_once or trains or function.registered or _sets_up(function))
             and (self._forwarded.takes_tensors(function) or self._is_of_module(function))
             and not self._works_with_files(name, _MAX_CALLS)
+            and not self._makes_module(name, _MAX_CALLS)
         )
+
+    def _makes_module(self, name: str, calls: int) -> bool:
+        """Whether only constructors of modules call a private method, or others that only they
+        call: it runs once.
+        """
+        callers = self._callers.get(name, ()) if self._is_private(name) and calls else ()
+        return bool(callers) and all(
+            each.endswith(".__init__") or self._makes_module(each, calls - 1) for each in callers
+        )
+
+    @cached_property
+    def _callers(self) -> dict[str, set[str]]:
+        """Of each private method of a module, the functions that may call or name it."""
+        callers: dict[str, set[str]] = {}
+        for function in self._program.functions.values():
+            for target in {each for _, found in edges(self._program, function) for each in found}:
+                if self._is_private(target):
+                    callers.setdefault(target, set()).add(function.name)
+        return callers
+
+    def _is_private(self, name: str) -> bool:
+        owner, _, last = name.rpartition(".")
+        private = last.startswith("_") and not last.startswith("__")
+        return private and self._program.is_module(owner)
 
     @cached_property
     def _named(self) -> frozenset[str | None]:

@@ -53,9 +53,9 @@ def is_mask(site: Site, mask: ast.expr) -> bool:
     if isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert):
         return is_mask(site, mask.operand)
     known = site.ask.known(mask)
-    if known.dtype == "bool" or method_name(mask) == "bool":
-        return True
-    return not known.dtype and isinstance(mask, (ast.Name, ast.Compare))
+    if known.dtype or not known.may_be(Type.TENSOR) or method_name(mask) == "bool":
+        return known.dtype == "bool" or method_name(mask) == "bool"
+    return isinstance(mask, (ast.Name, ast.Compare))
 
 
 def expect_selectable(site: Site, node: ast.expr, mask: ast.expr, tensor: ast.expr) -> None:

@@ -444,3 +444,39 @@ def test_functions_that_set_up_by_their_names_are_no_cost_of_each_call(
     assert (kinds(source) == ["sync.tolist"]) is reported
     linked, facts = project(RegionOptions(every=True), m=source)
     assert [each.kind for each in confirmed(linked, facts["m"])] == ["sync.tolist"]
+
+
+@pytest.mark.parametrize(
+    ("given", "codes"), [("", ["PG508"]), ("True", ["PG508"]), ("False", []), ("flag", [])]
+)
+def test_gradients_that_may_be_turned_off(given: str, codes: list[str]) -> None:
+    source = f"""{HEAD}
+class M(nn.Module):
+    def forward(self, x: torch.Tensor, flag=False):
+        y = x.detach().requires_grad_({given})
+        return y * 2
+"""
+    assert [f.code for f in lint_text(source)] == codes
+
+
+@pytest.mark.parametrize(
+    ("given", "codes"),
+    [
+        ("x, mask", ["PG301"]),
+        ("x, mask=mask", ["PG301"]),
+        ("x, mask, is_causal=False", []),
+        ("x", []),
+        ("x, None", []),
+        ("x, src_key_padding_mask=mask", []),
+    ],
+)
+def test_an_encoder_that_looks_whether_its_mask_is_causal(given: str, codes: list[str]) -> None:
+    source = f"""{HEAD}
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 1)
+    def forward(self, x: torch.Tensor, mask: torch.Tensor):
+        return self.encoder({given})
+"""
+    assert [f.code for f in lint_text(source)] == codes

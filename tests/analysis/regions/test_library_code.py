@@ -276,3 +276,61 @@ def test_a_layer_of_torch_is_no_loss_of_the_project(given: str, reached: bool) -
     linked, facts = project(m=source.replace("LOSS", "loss"))
     steps = [region.call_path for region, _ in linked.loop_events(facts["m"])]
     assert any("SizeLoss" in step for path in steps for step in path) is reached
+
+
+MADE = """
+class Net(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.layers = self._make(n)
+    def _make(self, n):
+        return nn.Sequential(*[self._part(n) for _ in range(n)])
+    def _part(self, n):
+        return nn.Linear(n, n)
+    def forward(self, x):
+        return self.layers(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("", ""), []),
+        (("_part", "part"), ["effect.parameter-made"]),  # users may call it
+        (("self.layers(x)", "self._part(2)(x)"), ["effect.parameter-made"]),
+    ],
+)
+def test_a_method_that_constructors_alone_call_runs_once(
+    change: tuple[str, str], expected: list[str]
+) -> None:
+    assert seen(MADE.replace(*change)) == expected
+
+
+PICKS = """
+def pick(pos: torch.Tensor, env=...):
+    pos = pos.clone()
+    {statement}
+    return pos + 1
+def outer(pos: torch.Tensor, where):
+    return pick(pos, where)
+def run(pos: torch.Tensor):
+    places = {places}
+    return outer(pos, env=places) if pos is None else outer(pos, places)
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "places", "expected"),
+    [
+        ("pos = pos[env]", "pos[0] > 0", ["shape.mask-read"]),
+        ("pos[env] = pos[0]", "pos[0] > 0", ["shape.mask-write"]),
+        ("pos = pos[env]", "pos.argsort(0)", []),
+        ("pos = pos[env]", "3", []),
+        ("pos = pos[env]", "slice(None)", []),
+        ("pos[env] = pos[0]", "pos.argsort(0)", []),
+    ],
+)
+def test_a_mask_that_a_caller_passes_for_an_index(
+    statement: str, places: str, expected: list[str]
+) -> None:
+    assert seen(PICKS.format(statement=statement, places=places)) == expected

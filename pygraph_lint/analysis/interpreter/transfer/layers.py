@@ -28,6 +28,13 @@ _CONTAINER_LAYERS = tuple(
     f"torch.nn.{name}" for name in "ModuleList ModuleDict ParameterList ParameterDict".split()
 )
 
+# Layers that compare a mask to find out whether it is causal: where it stands, its name, and what
+# tells them instead.
+_ASKING = {
+    "torch.nn.TransformerEncoder": (1, "mask", "is_causal"),
+    "torch.nn.TransformerDecoder": (2, "tgt_mask", "tgt_is_causal"),
+}
+
 
 def make_layer(state: State, name: str, site: CallSite) -> Value:
     """``nn.Linear(...)``: a module instance."""
@@ -52,6 +59,11 @@ def apply_layer(state: State, layer: Value, site: CallSite) -> Value:
     why = f"returned by a {short(name)} layer" if name else "returned by a layer"
     if name in RECURRENT:
         state.event("effect.rnn", span_of(site.node), name)
+    if name in _ASKING:
+        place, mask, told = _ASKING[name]
+        given = site.get(place, mask, v.NONE_VALUE)
+        if given.is_tensor and told not in site.named:
+            state.event("branch.if", span_of(site.node), name, given)
     state.function.takes_tensors = True
     result = v.tensor(why, "float", v.ON_DEVICE)
     return v.sequence([result] * 2) if name in _PAIR_LAYERS else result

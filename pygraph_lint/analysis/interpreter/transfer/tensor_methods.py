@@ -26,7 +26,8 @@ _IN_PLACE = ("copy_ fill_ zero_ masked_fill_ add_ mul_ requires_grad_ set_ resiz
 
 def tensor_method(state: State, base: Value, method: str, site: CallSite) -> Value:
     """``t.method(...)`` on a tensor."""
-    off = method == "requires_grad_" and site.positional and site.first.const is False
+    # A parameter may turn it off, as most do.
+    off = method == "requires_grad_" and site.positional and site.first.const is not True
     off = off and not base.flags & v.BUFFER
     if method in state.module.sinks.methods and not off:
         state.event("method", span_of(site.node), f".{method}", base)

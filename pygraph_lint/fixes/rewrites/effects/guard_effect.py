@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.analysis.syntax.nodes import is_constant
+from pygraph_lint.analysis.syntax.nodes import dotted, is_constant
 from pygraph_lint.fixes.engine.site import Rewrite, Site
 from pygraph_lint.fixes.shared.guards import guard
 
@@ -26,8 +26,9 @@ class GuardEffect(Rewrite):
         statement = site.statement
         site.require("statement", _asks(statement), "it is part of more, or may turn gradients off")
         computed = any(map(_computes_gradient, site.ask.nodes))
+        computed |= any(_hands_on(site, each, statement) for each in site.ask.of_kind(ast.Call))
         site.require(
-            "kept-out", not computed, "the file also asks for gradients, which would then raise"
+            "kept-out", not computed, "gradients may be asked for later, which would then raise"
         )
         reason = "compiled code no longer records gradients for this tensor; who asks there for its"
         guard(site, statement, _asks, f"{reason} gradient gets an error")
@@ -44,6 +45,15 @@ def _computes_gradient(node: ast.AST) -> bool:
         return False
     told = name.endswith((*_SWITCHES, "grad_enabled", "grad_checkpointing"))
     return not told and ("grad" in name or name in ("backward", "jacobian", "hessian", "vjp"))
+
+
+def _hands_on(site: Site, call: ast.Call, statement: ast.stmt) -> bool:
+    """Whether a function of the project, which may ask for its gradient, gets the tensor."""
+    place = statement.targets[0] if isinstance(statement, ast.Assign) else statement
+    asked = {dotted(it.value) for it in ast.walk(place) if isinstance(it, ast.Attribute)} - {None}
+    given = {dotted(each) for each in (*call.args, *(item.value for item in call.keywords))}
+    name = site.ask.callee(call) or "torch."
+    return bool(asked & given) and not name.startswith(("torch.", "builtins."))
 
 
 def _asks(statement: ast.stmt) -> bool:

@@ -102,9 +102,7 @@ class FactoryDevice(Rewrite):
         _put(site, move, made, to)
 
 
-_CONVERSION = (
-    "a device may make a rare dtype, or convert it, in another way, or have no room for it"
-)
+_CONVERSION = "a device may make, or convert, a rare dtype in another way, or have no room for it"
 
 
 def _is_usual(site: Site, made: ast.Call, name: str) -> bool:
