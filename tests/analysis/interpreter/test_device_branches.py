@@ -480,3 +480,15 @@ class M(nn.Module):
         return self.encoder({given})
 """
     assert [f.code for f in lint_text(source)] == codes
+
+
+@pytest.mark.parametrize(
+    ("made", "codes"), [("torch.Tensor(n, m)", ["PG102"]), ("torch.Tensor(rows)", ["PG104"])]
+)
+def test_an_old_constructor_with_several_arguments_gets_sizes(made: str, codes: list[str]) -> None:
+    source = f"""{HEAD}
+class M(nn.Module):
+    def forward(self, x: torch.Tensor, n, m, rows):
+        return x + {made}
+"""
+    assert [f.code for f in lint_text(source)] == codes

@@ -167,7 +167,7 @@ def _made_by_size(state: State, tail: str, site: CallSite, data: Value, kind: st
     why = f"made by torch.{tail}"
     if not site.everything or data.const == 0:  # no elements: nothing to copy
         return v.tensor(why, kind, flags=v.FRESH)
-    if not data.kinds & v.NUMBER:
+    if not data.kinds & v.NUMBER and len(site.positional) < 2:
         return None
     state.event("host.factory", span_of(site.node), f"torch.{tail}")
     return v.tensor(why, kind, v.ON_HOST, flags=v.FRESH)
