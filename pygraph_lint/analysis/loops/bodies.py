@@ -247,18 +247,12 @@ def _options(values: LoopValues, run: list[ast.stmt]) -> dict[ast.AST, Needs]:
         above = found.get(around, ())
         if isinstance(around, ast.If):
             above = (*above, *_asked(values, around.test, statement in around.body))
-        for each in _before(around, statement):
+        block = values.queries.block(statement)
+        for each in block[: block.index(statement)] if block else ():
             if isinstance(each, ast.If) and not each.orelse and isinstance(each.body[-1], _LEAVING):
                 above = (*above, *_asked(values, each.test, False))
         found[statement] = above
     return found
-
-
-def _before(around: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
-    """The statements above one in its block."""
-    blocks = (getattr(around, name, ()) for name in ("body", "orelse", "finalbody"))
-    block = next((each for each in blocks if isinstance(each, list) and statement in each), [])
-    return block[: block.index(statement)] if block else []
 
 
 def _asked(values: LoopValues, test: ast.expr, outcome: bool) -> Needs:

@@ -132,7 +132,7 @@ def is_hook_name(text: object) -> TypeGuard[str]:
 def is_trainer_part(owner: ast.ClassDef) -> bool:
     """Whether a class is a module, a callback or a trainer of Lightning or transformers."""
     for base in owner.bases:
-        last = (dotted(base) or "").rpartition(".")[2]
+        last = last_part(base)
         if last.endswith(_PARTS):
             return True
     return owner.name.endswith(_PARTS[2:])

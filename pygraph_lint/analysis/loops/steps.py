@@ -25,7 +25,7 @@ from pygraph_lint.analysis.loops.per_batch_classes import per_batch
 from pygraph_lint.analysis.loops.values import LoopValues
 from pygraph_lint.analysis.program.facts import ACTS, MAY_CALL_STEP
 from pygraph_lint.analysis.queries.file_queries import FileQueries
-from pygraph_lint.analysis.syntax.nodes import children, dotted, is_constant, walk
+from pygraph_lint.analysis.syntax.nodes import children, dotted, is_constant, last_part, walk
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -157,7 +157,7 @@ def acts_on_each_iteration(queries: FileQueries, loop: ast.AST) -> bool:
     """
     for node in walk(loop):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            of = (dotted(node.func.value) or "").rpartition(".")[2].lower()
+            of = last_part(node.func.value).lower()
             sent = isinstance(node.args[0], ast.Tuple) and node.args[0].elts[:1]
             asked = [getattr(each, "value", None) for each in sent or ()]
             sends = node.func.attr == "send" and asked == ["step"]
@@ -324,7 +324,7 @@ def _runs_in(queries: FileQueries, node: ast.AST, function: Function) -> bool:
     name = getattr(scope, "name", None)
     return name is not None and any(
         isinstance(call, ast.Call)
-        and "step" in (dotted(call.func) or "").rpartition(".")[2]
+        and "step" in last_part(call.func)
         and any(dotted(each) == name for each in call.args)
         for call in walk(function)
     )
