@@ -25,7 +25,6 @@ from pygraph_lint.analysis.loops.iterations import is_rare, statements_of_each_i
 from pygraph_lint.analysis.loops.steps import (
     COMPREHENSIONS,
     LOOPS,
-    functions_of,
     is_in_inner_loop,
     steps,
 )
@@ -97,7 +96,7 @@ class Helpers(Mapping[str, LoopBody]):
         self._queries, self._evidence = values.queries, values.evidence
         self._nodes: dict[str, list[ast.AST]] = {}
         self._known: dict[str, LoopBody] = {}
-        for node in functions_of(values.queries):
+        for node in values.queries.definitions.functions:
             self._nodes.setdefault(values.parameters.name_of(node) or "", []).append(node)
 
     def __getitem__(self, name: str) -> LoopBody:

@@ -95,10 +95,10 @@ class Costs:
         elif isinstance(node, ast.JoinedStr):
             for part in node.values:
                 if isinstance(part, ast.FormattedValue):
-                    yield from self._shown(part.value, part.value)
+                    yield from self._shown(part.value)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
             if self.values.of(node.left).kinds == v.TEXT:
-                yield from self._shown(node.right, node.right)
+                yield from self._shown(node.right)
         elif isinstance(node, ast.IfExp):
             yield from self._branch(node.test)
         elif isinstance(node, ast.BoolOp):
@@ -207,7 +207,7 @@ class Costs:
                 yield cost("loop.read", node, f"{name}()", value)
         elif name in ("print", "str", "repr", "format"):
             for each in node.args:
-                yield from self._shown(each, each)
+                yield from self._shown(each)
         elif name in ("any", "all") and node.args:
             value = v.element(self.values.of(node.args[0]))
             if isinstance(node.args[0], _OF_EACH) and is_read(value):
@@ -219,7 +219,7 @@ class Costs:
                     yield cost("loop.branch", node, f"{name}()", value)
                     return
 
-    def _shown(self, node: ast.expr, part: ast.expr) -> Iterator[Event]:
+    def _shown(self, part: ast.expr) -> Iterator[Event]:
         """A value turned into text."""
         parts = part.elts if isinstance(part, (ast.Tuple, ast.List)) else [part]
         for each in parts:
@@ -263,7 +263,7 @@ class Costs:
             yield from self._given_to_text(node, method)
         elif method in _PRINTING and _is_logger(receiver):
             for each in node.args:
-                yield from self._shown(each, each)
+                yield from self._shown(each)
 
     def _distribution_method(
         self, node: ast.Call, method: str, receiver: ast.expr
@@ -309,7 +309,7 @@ class Costs:
         parts = [*node.args, *(item.value for item in node.keywords)]
         for part in parts:
             for each in part.values if isinstance(part, ast.Dict) else [part]:
-                yield from self._shown(each, each)
+                yield from self._shown(each)
 
     def _may_be_on_device(self, node: ast.expr, value: v.Value) -> bool:
         """Whether what nothing is known of is no number of NumPy's, as in ``np.finfo(x).eps``."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.domain import ops
@@ -62,7 +62,7 @@ def steps(values: LoopValues) -> Iterator[tuple[ast.AST, str]]:
     for each in (each for kind in COMPREHENSIONS for each in queries.of_kind(kind)):
         if is_over_batches(queries, each) and not _evaluates(queries, each):
             yield each, MAY_CALL_STEP
-    for function in functions_of(queries):
+    for function in queries.definitions.functions:
         owner = queries.owner(function)
         hook = is_step_hook(getattr(function, "name", ""))
         if function in seen:
@@ -85,11 +85,6 @@ def _over_batches(queries: FileQueries, found: Iterable[ast.AST]) -> Iterator[as
                 break
             if isinstance(each, (ast.For, ast.AsyncFor)) and over_batches(each.iter):
                 yield each
-
-
-def functions_of(queries: FileQueries) -> Sequence[Function]:
-    """Every function of a file that has a name."""
-    return queries.definitions.functions
 
 
 def is_in_inner_loop(queries: FileQueries, loop: ast.AST, node: ast.AST) -> bool:
@@ -219,15 +214,13 @@ def _step_around(queries: FileQueries, node: ast.AST, loss: ast.AST) -> ast.AST:
     return queries.tree
 
 
-def _is_over_parts(loop: ast.AST, loss: ast.AST | None = None) -> bool:
+def _is_over_parts(loop: ast.For | ast.AsyncFor | ast.While, loss: ast.AST | None = None) -> bool:
     """Whether a loop goes over the micro-batches of one step, or over its losses, or tries again
     what failed.
     """
     if isinstance(loop, ast.While):
         endless = isinstance(loop.test, ast.Constant) and bool(loop.test.value)
         return endless and isinstance(loop.body[-1], (ast.Return, ast.Break))
-    if not isinstance(loop, (ast.For, ast.AsyncFor)):
-        return False
     written = ast.unparse(loop.iter).lower()
     targets = {node.id for node in walk(loop.target) if isinstance(node, ast.Name)}
     used = set(_not_passed(loss)) if loss is not None else set()
@@ -290,7 +283,7 @@ def _with_callers(values: LoopValues, found: dict[ast.AST, None]) -> Iterator[as
     """Steps, and functions of the file that call one outside of a loop, and so on."""
     callers: dict[ast.AST, list[ast.AST]] = {}
     if any(isinstance(each, FUNCTIONS) for each in found):
-        for function in functions_of(values.queries):
+        for function in values.queries.definitions.functions:
             for called in _called_once(values, function):
                 callers.setdefault(called, []).append(function)
     front = list(found)

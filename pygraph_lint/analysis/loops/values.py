@@ -81,10 +81,8 @@ class LoopValues:
 
     # -- expressions
 
-    def of(self, node: ast.expr | None) -> Value:
+    def of(self, node: ast.expr) -> Value:
         """The value of an expression."""
-        if node is None:
-            return v.NONE_VALUE
         known = self._known.get(node)
         if known is not None:
             return known
