@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 
-from pygraph_lint.analysis.syntax.nodes import compared, dotted, last_part, walk, without_not
+from pygraph_lint.analysis.syntax.nodes import compared, last_part, walk, without_not
 
 _WARNS = re.compile(
     r"(^|_)(warn|warning|warn_once|warning_once|warn_advice|critical)$|_warn(ing)?_"
@@ -78,10 +78,7 @@ def _is_remainder(node: ast.expr) -> bool:
     return (
         isinstance(node, ast.BinOp)
         and isinstance(node.op, ast.Mod)
-        and any(
-            _COUNTER.fullmatch((dotted(each) or "").rpartition(".")[2]) is not None
-            for each in walk(node.left)
-        )
+        and any(_COUNTER.fullmatch(last_part(each)) is not None for each in walk(node.left))
     )
 
 

@@ -65,7 +65,7 @@ def waits_for_copy(call: ast.Call) -> bool:
     return not given or (isinstance(given[0], ast.Constant) and given[0].value is False)
 
 
-def names_cuda(of: Callable[[ast.expr | None], Value], call: ast.Call) -> bool:
+def names_cuda(of: Callable[[ast.expr], Value], call: ast.Call) -> bool:
     """Whether ``x.type(t)`` asks for a type of tensors of the device."""
     given = call.args[0] if len(call.args) == 1 else None
     if isinstance(given, ast.Constant):

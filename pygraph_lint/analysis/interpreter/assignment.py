@@ -36,8 +36,6 @@ def assign(state: State, target: ast.expr, value: Value, source: ast.expr | None
         if isinstance(source, ast.Call) and state.ev_quiet(target.value).device == v.ON_HOST:
             for kind in MADE:  # it is written to a tensor of the host
                 state.events.pop((kind, source.lineno, source.col_offset), None)
-    elif isinstance(target, ast.Starred):
-        assign(state, target.value, Value(v.SEQUENCE, item=value), None)
 
 
 def _assign_name(state: State, target: ast.Name, value: Value, source: ast.expr | None) -> None:

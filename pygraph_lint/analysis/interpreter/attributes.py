@@ -16,7 +16,7 @@ from pygraph_lint.analysis.interpreter.transfer.distributions import (
     distribution_attribute,
     is_distribution,
 )
-from pygraph_lint.analysis.syntax.nodes import dotted, short, source_of, span_of
+from pygraph_lint.analysis.syntax.nodes import dotted, last_part, short, source_of, span_of
 
 _DESCRIBED = {"device": v.DEVICE_VALUE, "dtype": v.DTYPE_VALUE, "shape": v.SHAPE_VALUE}
 PARAMETER = v.tensor("a parameter of a module", "float", v.ON_DEVICE, flags=v.BUFFER)
@@ -214,7 +214,7 @@ def _by_name(state: State, node: ast.Attribute) -> Value:
     """An attribute of an object of which nothing is known: that of the class of this file whose
     objects have one of this name.
     """
-    holder = (dotted(node.value) or "").rpartition(".")[2].lower()
+    holder = last_part(node.value).lower()
     cls = "" if holder.endswith(_OF_SETTINGS) else state.module.holder_of(node.attr)
     if not cls:
         return v.UNKNOWN_VALUE

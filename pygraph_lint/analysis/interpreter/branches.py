@@ -373,8 +373,6 @@ def _bind_pattern(state: State, pattern: ast.pattern) -> None:
 
 def join_environments(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Value]:
     """The environment after two paths meet; a name bound on one path keeps what it is there."""
-    if a is b:
-        return a
     joined = dict(a)
     for name, value in b.items():
         old = joined.get(name)

@@ -18,15 +18,12 @@ _OF_NUMBER = "host.scalar-tensor"
 MADE = ("host.factory", _OF_NUMBER, "host.data-tensor")
 
 
-def _made(state: State, node: ast.expr) -> Key | None:
-    """The event of the host tensor that an expression makes, or that a name holds."""
+def _made(state: State, node: ast.Name | ast.Call) -> Key | None:
+    """The event of the host tensor that a call makes, or that a name holds."""
     if isinstance(node, ast.Name):
         return state.origins.get(node.id)
-    if isinstance(node, ast.Call):
-        for kind in MADE:
-            if (kind, node.lineno, node.col_offset) in state.events:
-                return kind, node.lineno, node.col_offset
-    return None
+    keys = ((kind, node.lineno, node.col_offset) for kind in MADE)
+    return next((key for key in keys if key in state.events), None)
 
 
 def _made_in(state: State, node: ast.expr) -> Iterator[tuple[Key, tuple[int, int]]]:

@@ -135,8 +135,6 @@ def _of_constants(operator: type[ast.operator], left: Value, right: Value) -> Va
 def _computed(dtype: str, left: Value, right: Value) -> Value:
     """The tensor that an operation on two values gives, at least one of which is a tensor."""
     source = left if left.is_tensor and not (left.needs and right.is_tensor) else right
-    if not source.is_tensor:
-        source = left
     device = merge_device([left, right])
     if _is_made_at_home(left, right) or _is_made_at_home(right, left):
         device = v.ON_HOST

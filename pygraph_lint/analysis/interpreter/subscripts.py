@@ -13,7 +13,7 @@ from pygraph_lint.analysis.interpreter.state import State
 from pygraph_lint.analysis.interpreter.transfer.containers import entry
 from pygraph_lint.analysis.interpreter.transfer.numpy_functions import needs_number
 from pygraph_lint.analysis.program.names import name_of_all
-from pygraph_lint.analysis.syntax.nodes import dotted, source_of, span_of
+from pygraph_lint.analysis.syntax.nodes import last_part, source_of, span_of
 
 POSITION = {"position": "yes", "decides": "yes"}  # no graph can hold one that is not known
 
@@ -182,7 +182,7 @@ def _is_called_mask(index: ast.expr, value: Value) -> bool:
     """
     while isinstance(index, ast.Subscript):
         index = index.value
-    name = (dotted(index) or "").rpartition(".")[2].lower()
+    name = last_part(index).lower()
     return not value.dtype and "mask" in name.split("_")
 
 

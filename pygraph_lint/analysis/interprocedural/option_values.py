@@ -45,8 +45,6 @@ class OptionValues:
         keeps an argument of the constructor, and no construction passes such a value.
         """
         program, attribute = self._program, asked.parameter
-        if not owner:
-            return True
         cls = program.class_named(owner)
         if cls is None:
             return True
@@ -98,8 +96,6 @@ class OptionValues:
     def _may_pass(
         self, facts: FunctionFacts, call: Call, asked: ParameterTest, default: Value | None
     ) -> bool:
-        if call.how == "mention":
-            return False
         value = passed(facts, asked.parameter, call)
         if value is not None:
             same = _name_of(value) == asked.parameter  # `flag=config.flag`
@@ -122,7 +118,7 @@ class OptionValues:
     def _calls(self, function: str) -> Sequence[Call]:
         if function.endswith(".__init__"):
             return self._constructions.get(function, ())
-        return [call for call, found in self._others.of(function) if call.how != "mention"]
+        return [call for call, _ in self._others.of(function)]
 
     @property
     def _modules(self) -> Iterator[ModuleFacts]:

@@ -25,7 +25,6 @@ from pygraph_lint.analysis.loops.iterations import is_rare, statements_of_each_i
 from pygraph_lint.analysis.loops.steps import (
     COMPREHENSIONS,
     LOOPS,
-    functions_of,
     is_in_inner_loop,
     steps,
 )
@@ -97,7 +96,7 @@ class Helpers(Mapping[str, LoopBody]):
         self._queries, self._evidence = values.queries, values.evidence
         self._nodes: dict[str, list[ast.AST]] = {}
         self._known: dict[str, LoopBody] = {}
-        for node in functions_of(values.queries):
+        for node in values.queries.definitions.functions:
             self._nodes.setdefault(values.parameters.name_of(node) or "", []).append(node)
 
     def __getitem__(self, name: str) -> LoopBody:
@@ -247,18 +246,12 @@ def _options(values: LoopValues, run: list[ast.stmt]) -> dict[ast.AST, Needs]:
         above = found.get(around, ())
         if isinstance(around, ast.If):
             above = (*above, *_asked(values, around.test, statement in around.body))
-        for each in _before(around, statement):
+        block = values.queries.block(statement)
+        for each in block[: block.index(statement)] if block else ():
             if isinstance(each, ast.If) and not each.orelse and isinstance(each.body[-1], _LEAVING):
                 above = (*above, *_asked(values, each.test, False))
         found[statement] = above
     return found
-
-
-def _before(around: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
-    """The statements above one in its block."""
-    blocks = (getattr(around, name, ()) for name in ("body", "orelse", "finalbody"))
-    block = next((each for each in blocks if isinstance(each, list) and statement in each), [])
-    return block[: block.index(statement)] if block else []
 
 
 def _asked(values: LoopValues, test: ast.expr, outcome: bool) -> Needs:

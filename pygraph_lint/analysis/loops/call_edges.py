@@ -79,7 +79,7 @@ def _iterated(loop: ast.AST) -> Iterator[ast.expr]:
     front = [loop.iter] if isinstance(loop, (ast.For, ast.AsyncFor)) else []
     while front:
         each = front.pop()
-        called = (dotted(each.func) or "").rpartition(".")[2] if isinstance(each, ast.Call) else ""
+        called = last_part(each.func) if isinstance(each, ast.Call) else ""
         if isinstance(each, ast.Call) and (called in ("enumerate", "zip") or called in WRAPPERS):
             front += each.args
         else:
@@ -100,7 +100,7 @@ def _partial(values: LoopValues, function: ast.expr) -> ast.Call | None:
 
 def maps(call: ast.Call) -> bool:
     """Whether a call applies a function to elements: ``map(f, xs)``, ``tree_map(f, tree)``."""
-    last = (dotted(call.func) or "").rpartition(".")[2]
+    last = last_part(call.func)
     return "map" in last or last.startswith("apply") or hooks(call)
 
 

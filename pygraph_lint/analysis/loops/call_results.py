@@ -48,7 +48,7 @@ class CallResults:
     def __init__(
         self,
         queries: FileQueries,
-        of: Callable[[ast.expr | None], Value],
+        of: Callable[[ast.expr], Value],
         element: Callable[[ast.expr, ast.AST], Value],
     ) -> None:
         self._queries = queries

@@ -132,7 +132,7 @@ def is_hook_name(text: object) -> TypeGuard[str]:
 def is_trainer_part(owner: ast.ClassDef) -> bool:
     """Whether a class is a module, a callback or a trainer of Lightning or transformers."""
     for base in owner.bases:
-        last = (dotted(base) or "").rpartition(".")[2]
+        last = last_part(base)
         if last.endswith(_PARTS):
             return True
     return owner.name.endswith(_PARTS[2:])
@@ -238,17 +238,12 @@ def _gets_optimizer(call: ast.Call) -> bool:
     """``loss_scaler(loss, optimizer)``: an object of the project's own that computes the gradients
     and steps.
     """
-    if not call.args or _COMPUTING.search(_last(call.func)) is None:
+    if not call.args or _COMPUTING.search(last_part(call.func).lower()) is None:
         return False
     others = [*call.args[1:], *(item.value for item in call.keywords)]
-    return _OF_LOSS.search(_last(call.args[0])) is not None and any(
+    return _OF_LOSS.search(last_part(call.args[0]).lower()) is not None and any(
         names_optimizer(each) for each in others
     )
-
-
-def _last(node: ast.expr) -> str:
-    """The last part of a name."""
-    return last_part(node).lower()
 
 
 def _plain(node: ast.expr) -> Iterator[ast.expr]:
@@ -271,7 +266,7 @@ def hooks(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr == "register_hook"
 
 
-def of_torch(of: Callable[[ast.expr | None], Value], name: str, node: ast.Call) -> Value:
+def of_torch(of: Callable[[ast.expr], Value], name: str, node: ast.Call) -> Value:
     """The result of a function or class of torch."""
     head, _, last = name.rpartition(".")
     if name == "torch.autograd.Variable" and node.args:
@@ -287,7 +282,7 @@ def of_torch(of: Callable[[ast.expr | None], Value], name: str, node: ast.Call) 
     return _of_torch_function(of, name, node)
 
 
-def _of_torch_function(of: Callable[[ast.expr | None], Value], name: str, node: ast.Call) -> Value:
+def _of_torch_function(of: Callable[[ast.expr], Value], name: str, node: ast.Call) -> Value:
     head, _, last = name.rpartition(".")
     if last.startswith("clip_grad_norm") or last == "get_total_norm":
         return v.tensor("it is the norm of all gradients", device=v.ON_DEVICE)
@@ -306,7 +301,7 @@ def _of_torch_function(of: Callable[[ast.expr | None], Value], name: str, node: 
     return _of_operands(of, node)
 
 
-def _made(of: Callable[[ast.expr | None], Value], node: ast.Call, name: str) -> Value:
+def _made(of: Callable[[ast.expr], Value], node: ast.Call, name: str) -> Value:
     placed = [item.value for item in node.keywords if item.arg == "device"]
     if not placed:
         data = of(node.args[0]) if node.args and name in ("as_tensor", "asarray") else HOST
@@ -315,7 +310,7 @@ def _made(of: Callable[[ast.expr | None], Value], node: ast.Call, name: str) -> 
     return HOST if host else MOVED
 
 
-def _distribution(of: Callable[[ast.expr | None], Value], name: str, node: ast.Call) -> Value:
+def _distribution(of: Callable[[ast.expr], Value], name: str, node: ast.Call) -> Value:
     """An object of a class of torch.distributions: it is where its arguments are."""
     given = of_arguments(of, node)
     said = [item.value for item in node.keywords if item.arg == "validate_args"]
@@ -323,7 +318,7 @@ def _distribution(of: Callable[[ast.expr | None], Value], name: str, node: ast.C
     return given._replace(kinds=v.INSTANCE, cls=name, flags=v.LITERAL if unchecked else 0)
 
 
-def of_arguments(of: Callable[[ast.expr | None], Value], node: ast.Call) -> Value:
+def of_arguments(of: Callable[[ast.expr], Value], node: ast.Call) -> Value:
     """The tensors that a call gets, as one value; on the device where nothing says where."""
     found = _of_operands(of, node)
     values = map(of, (*node.args, *(item.value for item in node.keywords)))
@@ -331,7 +326,7 @@ def of_arguments(of: Callable[[ast.expr | None], Value], node: ast.Call) -> Valu
     return PRESUMED if open_ else _opened(found)
 
 
-def _of_operands(of: Callable[[ast.expr | None], Value], node: ast.Call) -> Value:
+def _of_operands(of: Callable[[ast.expr], Value], node: ast.Call) -> Value:
     """On the device where an operand is, on the host where all are."""
     values = [of(each) for each in (*node.args, *(item.value for item in node.keywords))]
     parts = [each if each.is_tensor else v.element(each) for each in values]

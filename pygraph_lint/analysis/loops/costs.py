@@ -32,7 +32,7 @@ from pygraph_lint.analysis.loops.device_copies import DeviceCopies
 from pygraph_lint.analysis.loops.indexing import Indexing
 from pygraph_lint.analysis.loops.values import LoopValues
 from pygraph_lint.analysis.program.facts import ACTS, MAY_CALL_STEP, PER_BATCH
-from pygraph_lint.analysis.syntax.nodes import dotted, source_of
+from pygraph_lint.analysis.syntax.nodes import dotted, last_part, negated, source_of
 
 _NOT_COMPUTING = PER_BATCH | {MAY_CALL_STEP, ACTS}
 # Calls that turn what they get into text, by the last part of their name.
@@ -95,17 +95,17 @@ class Costs:
         elif isinstance(node, ast.JoinedStr):
             for part in node.values:
                 if isinstance(part, ast.FormattedValue):
-                    yield from self._shown(part.value, part.value)
+                    yield from self._shown(part.value)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
             if self.values.of(node.left).kinds == v.TEXT:
-                yield from self._shown(node.right, node.right)
+                yield from self._shown(node.right)
         elif isinstance(node, ast.IfExp):
             yield from self._branch(node.test)
         elif isinstance(node, ast.BoolOp):
             for part in node.values[:-1]:
                 yield from self._branch(part)
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            yield from self._branch(node.operand)
+        elif (inner := negated(node)) is not None:
+            yield from self._branch(inner)
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
             if _is_scale_of_state(node):
                 yield cost("loop.read", node, source_of(node, 40))
@@ -118,7 +118,7 @@ class Costs:
     def _branch(self, test: ast.expr) -> Iterator[Event]:
         if isinstance(test, ast.BoolOp):
             test = test.values[-1]
-        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        if negated(test) is not None:
             return  # reported where it stands
         if isinstance(test, ast.Attribute) and self._is_called(test):
             return  # a module that may be missing
@@ -166,7 +166,7 @@ class Costs:
             yield from self._typed(node, name)
         elif isinstance(node.func, ast.Attribute):
             yield from self._method(node, node.func)
-        if self.in_step and PREPARING.search((dotted(node.func) or "").rpartition(".")[2]):
+        if self.in_step and PREPARING.search(last_part(node.func)):
             self.copies.moves_batches |= any(is_batch(self.values.of(each)) for each in node.args)
 
     def _torch(self, node: ast.Call, name: str) -> Iterator[Event]:
@@ -207,7 +207,7 @@ class Costs:
                 yield cost("loop.read", node, f"{name}()", value)
         elif name in ("print", "str", "repr", "format"):
             for each in node.args:
-                yield from self._shown(each, each)
+                yield from self._shown(each)
         elif name in ("any", "all") and node.args:
             value = v.element(self.values.of(node.args[0]))
             if isinstance(node.args[0], _OF_EACH) and is_read(value):
@@ -219,7 +219,7 @@ class Costs:
                     yield cost("loop.branch", node, f"{name}()", value)
                     return
 
-    def _shown(self, node: ast.expr, part: ast.expr) -> Iterator[Event]:
+    def _shown(self, part: ast.expr) -> Iterator[Event]:
         """A value turned into text."""
         parts = part.elts if isinstance(part, (ast.Tuple, ast.List)) else [part]
         for each in parts:
@@ -263,7 +263,7 @@ class Costs:
             yield from self._given_to_text(node, method)
         elif method in _PRINTING and _is_logger(receiver):
             for each in node.args:
-                yield from self._shown(each, each)
+                yield from self._shown(each)
 
     def _distribution_method(
         self, node: ast.Call, method: str, receiver: ast.expr
@@ -309,7 +309,7 @@ class Costs:
         parts = [*node.args, *(item.value for item in node.keywords)]
         for part in parts:
             for each in part.values if isinstance(part, ast.Dict) else [part]:
-                yield from self._shown(each, each)
+                yield from self._shown(each)
 
     def _may_be_on_device(self, node: ast.expr, value: v.Value) -> bool:
         """Whether what nothing is known of is no number of NumPy's, as in ``np.finfo(x).eps``."""
@@ -348,7 +348,7 @@ def _is_given(value: Value) -> bool:
 
 
 def _is_logger(receiver: ast.expr) -> bool:
-    last = (dotted(receiver) or "").rpartition(".")[2].lower()
+    last = last_part(receiver).lower()
     return "log" in last or last in ("tqdm", "accelerator", "console", "pbar")
 
 

@@ -16,7 +16,7 @@ from pygraph_lint.analysis.loops.calls import HOST, cost, is_batch, on_device
 from pygraph_lint.analysis.loops.joins import joined
 from pygraph_lint.analysis.loops.values import LoopValues
 from pygraph_lint.analysis.syntax.literal_tests import LiteralTest, ParameterTest, TestKind
-from pygraph_lint.analysis.syntax.nodes import dotted, source_of, walk
+from pygraph_lint.analysis.syntax.nodes import dotted, last_part, source_of, walk
 
 _OF_TENSORS = ops.TENSOR_METHODS | ops.TENSOR_ATTRIBUTES | {"device", "dtype", "shape"}
 # Methods by which an object goes to the device with what it holds.
@@ -159,7 +159,7 @@ class DeviceCopies:
             return False
         if self._is_made_of_device(receiver):
             return False
-        written = (dotted(receiver) or "").rpartition(".")[2].lower()
+        written = last_part(receiver).lower()
         return bool(value.kinds & v.UNKNOWN) and not any(
             word in written for word in ("model", "net", "module", "criterion", "loss")
         )

@@ -10,7 +10,7 @@ from pygraph_lint.analysis.domain.events import Event
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.loops.calls import INDICES, cost, is_batch, is_read, on_device
 from pygraph_lint.analysis.loops.values import LoopValues
-from pygraph_lint.analysis.syntax.nodes import dotted, source_of
+from pygraph_lint.analysis.syntax.nodes import dotted, last_part, source_of
 
 _OF_MASKS = frozenset(
     (
@@ -110,7 +110,7 @@ class Indexing:
             function = index.func
             if isinstance(function, ast.Attribute) and function.attr in _SHAPING:
                 return self._is_mask(function.value, depth)
-            return (dotted(function) or "").rpartition(".")[2] in _OF_MASKS
+            return last_part(function) in _OF_MASKS
         if isinstance(index, ast.Name):
             value = self._values.queries.only_value(index)
             if value is not None and depth and self._is_mask(value, depth - 1):

@@ -20,7 +20,7 @@ from pygraph_lint.analysis.loops.hints import has_modulo
 from pygraph_lint.analysis.loops.joins import path_to
 from pygraph_lint.analysis.loops.steps import LOOPS
 from pygraph_lint.analysis.loops.values import LoopValues
-from pygraph_lint.analysis.syntax.nodes import dotted, walk
+from pygraph_lint.analysis.syntax.nodes import dotted, last_part, negated, walk, without_not
 
 
 def statements_of_each_iteration(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -78,8 +78,8 @@ def _runs_once(values: LoopValues, branch: ast.If) -> bool:
     test, ends_false = branch.test, True
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
         test = test.values[0]
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test, ends_false = test.operand, False
+    if (inner := negated(test)) is not None:
+        test, ends_false = inner, False
     elif isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is):
         test, ends_false = test.left, False
     if not isinstance(test, ast.Attribute) or dotted(test.value) != "self":
@@ -101,8 +101,8 @@ _NOT_IN_STEPS = re.compile(r"^__init__$|epoch|reset")
 
 def _is_usual(test: ast.expr) -> bool:
     """Whether a condition that has to do with the number of a step holds on most steps."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return not _is_usual(test.operand)
+    if (inner := negated(test)) is not None:
+        return not _is_usual(inner)
     if isinstance(test, ast.BoolOp):
         return isinstance(test.op, ast.Or) and any(map(_is_usual, test.values))
     if isinstance(test, ast.Compare):
@@ -112,23 +112,21 @@ def _is_usual(test: ast.expr) -> bool:
 
 def _asks_if_finite(test: ast.expr) -> bool | None:
     """Whether a condition holds for finite values, True, or for others, False: these are rare."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = _asks_if_finite(test.operand)
-        return None if inner is None else not inner
+    test, plain = without_not(test, True)
     if isinstance(test, ast.BoolOp):
         parts = {_asks_if_finite(each) for each in test.values} - {None}
-        return parts.pop() if len(parts) == 1 else None
+        return parts.pop() is plain if len(parts) == 1 else None
     for node in walk(test):
-        last = (dotted(node.func) or "").rpartition(".")[2] if isinstance(node, ast.Call) else ""
+        last = last_part(node.func) if isinstance(node, ast.Call) else ""
         if last in ("isfinite", "isnan", "isinf"):
-            return last == "isfinite"
+            return (last == "isfinite") is plain
     return None
 
 
 def _asks_if_training(test: ast.expr) -> bool | None:
     """Whether a condition holds in training, True, or only outside of it, False."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = _asks_if_training(test.operand)
+    if (negative := negated(test)) is not None:
+        inner = _asks_if_training(negative)
         return None if inner is None else not inner
     if isinstance(test, ast.BoolOp):
         # One part that fails in training is enough for `and`; others may be anything.
@@ -138,7 +136,7 @@ def _asks_if_training(test: ast.expr) -> bool | None:
     if texts:
         train = any(each.lower() in ("train", "training", "fit") for each in texts)
         return True if train else False if all(map(OF_EVALUATION.search, texts)) else None
-    last = (dotted(test) or "").rpartition(".")[2]
+    last = last_part(test)
     return True if last in ("train", "training", "is_train", "is_training") else None
 
 
@@ -236,7 +234,7 @@ def _is_counter(values: LoopValues, node: ast.expr) -> bool:
     """Whether an expression is the number of a step, or is computed from it: by its name, or by
     ``for i, batch in enumerate(loader)``.
     """
-    if _COUNTERS.fullmatch((dotted(node) or "").rpartition(".")[2]) is not None:
+    if _COUNTERS.fullmatch(last_part(node)) is not None:
         return True
     if isinstance(node, ast.BinOp):
         return _is_counter(values, node.left) or _is_counter(values, node.right)

@@ -12,7 +12,7 @@ from pygraph_lint.analysis.domain.events import any_of
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.loops.calls import HOST, is_batch, on_device
 from pygraph_lint.analysis.queries.file_queries import FileQueries
-from pygraph_lint.analysis.syntax.nodes import dotted, walk
+from pygraph_lint.analysis.syntax.nodes import dotted, walk, without_not
 
 _COUNT = re.compile(r"(^|_)(count|num|n|size|samples)(_|$)")
 # The evidence for a parameter, before its name.
@@ -183,8 +183,7 @@ def _left_before(block: ast.AST, inside: ast.AST, name: str) -> Iterator[bool]:
 
 def _says_no_tensor(test: ast.expr, name: str, outcome: bool) -> bool:
     """Whether a name is no tensor where a test comes out as said."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return _says_no_tensor(test.operand, name, not outcome)
+    test, outcome = without_not(test, outcome)
     if isinstance(test, ast.BoolOp):
         decides = isinstance(test.op, ast.And) == outcome  # then all parts came out so
         return decides and any(_says_no_tensor(each, name, outcome) for each in test.values)

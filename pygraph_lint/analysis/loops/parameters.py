@@ -90,8 +90,6 @@ class Parameters:
         for each in self.queries.path(function):
             if isinstance(each, ast.ClassDef):
                 parts.append(each.name)
-            elif isinstance(each, ast.Lambda):
-                return None
             elif isinstance(each, FUNCTIONS):
                 parts += ["<locals>", getattr(each, "name", "")]
         if not parts[0]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from pygraph_lint.analysis.program.facts import ACTS_IN, COLLATES, GIVES, MOVES, UPDATES
-from pygraph_lint.analysis.syntax.nodes import dotted, walk
+from pygraph_lint.analysis.syntax.nodes import dotted, last_part, walk
 
 _OTHER_LOADERS = frozenset(("predict_dataloader", "test_dataloader"))
 _UPDATING = frozenset(("update", "__call__", "add", "add_batch", "accumulate", "append"))
@@ -74,8 +74,7 @@ def _only_predicts(owner: ast.ClassDef) -> bool:
 def _is_recursive(function: ast.AST, name: str) -> bool:
     """Whether a function calls itself: for the parts of a batch."""
     return any(
-        isinstance(node, ast.Call) and (dotted(node.func) or "").rpartition(".")[2] == name
-        for node in walk(function)
+        isinstance(node, ast.Call) and last_part(node.func) == name for node in walk(function)
     )
 
 
@@ -96,7 +95,7 @@ def _is_function(node: ast.AST) -> bool:
 
 def _names(owner: ast.ClassDef) -> list[str]:
     """The names of a class and of its bases."""
-    return [owner.name, *((dotted(base) or "").rpartition(".")[2] for base in owner.bases)]
+    return [owner.name, *(last_part(base) for base in owner.bases)]
 
 
 def _is_running_metric(owner: ast.ClassDef) -> bool:

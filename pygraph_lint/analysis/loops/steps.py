@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.domain import ops
@@ -25,7 +25,7 @@ from pygraph_lint.analysis.loops.per_batch_classes import per_batch
 from pygraph_lint.analysis.loops.values import LoopValues
 from pygraph_lint.analysis.program.facts import ACTS, MAY_CALL_STEP
 from pygraph_lint.analysis.queries.file_queries import FileQueries
-from pygraph_lint.analysis.syntax.nodes import children, dotted, is_constant, walk
+from pygraph_lint.analysis.syntax.nodes import children, dotted, is_constant, last_part, walk
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -62,7 +62,7 @@ def steps(values: LoopValues) -> Iterator[tuple[ast.AST, str]]:
     for each in (each for kind in COMPREHENSIONS for each in queries.of_kind(kind)):
         if is_over_batches(queries, each) and not _evaluates(queries, each):
             yield each, MAY_CALL_STEP
-    for function in functions_of(queries):
+    for function in queries.definitions.functions:
         owner = queries.owner(function)
         hook = is_step_hook(getattr(function, "name", ""))
         if function in seen:
@@ -85,11 +85,6 @@ def _over_batches(queries: FileQueries, found: Iterable[ast.AST]) -> Iterator[as
                 break
             if isinstance(each, (ast.For, ast.AsyncFor)) and over_batches(each.iter):
                 yield each
-
-
-def functions_of(queries: FileQueries) -> Sequence[Function]:
-    """Every function of a file that has a name."""
-    return queries.definitions.functions
 
 
 def is_in_inner_loop(queries: FileQueries, loop: ast.AST, node: ast.AST) -> bool:
@@ -157,7 +152,7 @@ def acts_on_each_iteration(queries: FileQueries, loop: ast.AST) -> bool:
     """
     for node in walk(loop):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            of = (dotted(node.func.value) or "").rpartition(".")[2].lower()
+            of = last_part(node.func.value).lower()
             sent = isinstance(node.args[0], ast.Tuple) and node.args[0].elts[:1]
             asked = [getattr(each, "value", None) for each in sent or ()]
             sends = node.func.attr == "send" and asked == ["step"]
@@ -219,15 +214,13 @@ def _step_around(queries: FileQueries, node: ast.AST, loss: ast.AST) -> ast.AST:
     return queries.tree
 
 
-def _is_over_parts(loop: ast.AST, loss: ast.AST | None = None) -> bool:
+def _is_over_parts(loop: ast.For | ast.AsyncFor | ast.While, loss: ast.AST | None = None) -> bool:
     """Whether a loop goes over the micro-batches of one step, or over its losses, or tries again
     what failed.
     """
     if isinstance(loop, ast.While):
         endless = isinstance(loop.test, ast.Constant) and bool(loop.test.value)
         return endless and isinstance(loop.body[-1], (ast.Return, ast.Break))
-    if not isinstance(loop, (ast.For, ast.AsyncFor)):
-        return False
     written = ast.unparse(loop.iter).lower()
     targets = {node.id for node in walk(loop.target) if isinstance(node, ast.Name)}
     used = set(_not_passed(loss)) if loss is not None else set()
@@ -290,7 +283,7 @@ def _with_callers(values: LoopValues, found: dict[ast.AST, None]) -> Iterator[as
     """Steps, and functions of the file that call one outside of a loop, and so on."""
     callers: dict[ast.AST, list[ast.AST]] = {}
     if any(isinstance(each, FUNCTIONS) for each in found):
-        for function in functions_of(values.queries):
+        for function in values.queries.definitions.functions:
             for called in _called_once(values, function):
                 callers.setdefault(called, []).append(function)
     front = list(found)
@@ -324,7 +317,7 @@ def _runs_in(queries: FileQueries, node: ast.AST, function: Function) -> bool:
     name = getattr(scope, "name", None)
     return name is not None and any(
         isinstance(call, ast.Call)
-        and "step" in (dotted(call.func) or "").rpartition(".")[2]
+        and "step" in last_part(call.func)
         and any(dotted(each) == name for each in call.args)
         for call in walk(function)
     )

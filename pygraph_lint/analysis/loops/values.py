@@ -55,7 +55,7 @@ from pygraph_lint.analysis.loops.joins import (
 )
 from pygraph_lint.analysis.loops.parameters import Parameters
 from pygraph_lint.analysis.queries.file_queries import FileQueries
-from pygraph_lint.analysis.syntax.nodes import dotted, last_stores
+from pygraph_lint.analysis.syntax.nodes import dotted, last_part, last_stores
 
 _MAX_DEPTH = 60
 
@@ -81,10 +81,8 @@ class LoopValues:
 
     # -- expressions
 
-    def of(self, node: ast.expr | None) -> Value:
+    def of(self, node: ast.expr) -> Value:
         """The value of an expression."""
-        if node is None:
-            return v.NONE_VALUE
         known = self._known.get(node)
         if known is not None:
             return known
@@ -228,7 +226,7 @@ class LoopValues:
 
     def _element_of_call(self, call: ast.Call, loop: ast.AST) -> Value | None:
         """The same of ``enumerate(x)``, ``zip(x, y)``, ``x.items()``; None of other calls."""
-        last = (dotted(call.func) or "").rpartition(".")[2]
+        last = last_part(call.func)
         if last == "enumerate" and call.args:
             inner = self.element(call.args[0], loop)
             return Value(v.SEQUENCE, items=(v.NUMBER_VALUE, inner))

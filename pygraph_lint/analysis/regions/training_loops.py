@@ -91,8 +91,8 @@ class LoopRegions:
         counting = [each for each in modules if asked.counts(each.module)]
         if not any(each.loops.starts or each.loops.called for each in counting):
             modules = []  # whose steps nothing here calls
-        self._trains = self._training(modules)
-        self._steps = self._with_callers(modules, self._whole_steps(modules))
+        self._trains = self._with_steps(modules, lambda body: body.why not in _NOT_TRAINING)
+        self._steps = self._with_callers(modules, self._with_steps(modules, self._is_whole))
         self._found = starts = self._starts_in(counting)
         self._starts = {_key(body) for body in starts}
         self.starts = {body.function: RegionKind.HOST_LOOP for body in starts}
@@ -142,25 +142,21 @@ class LoopRegions:
             self._bodies[module.module] = self._bodies_of(module)
         return self._bodies[module.module]
 
-    def _whole_steps(self, modules: Iterable[ModuleFacts]) -> frozenset[str]:
-        """The functions that are run on every step as a whole."""
+    def _with_steps(
+        self, modules: Iterable[ModuleFacts], counts: Callable[[LoopBody], bool]
+    ) -> frozenset[str]:
+        """The functions with steps that count, in a loop or as a whole."""
         return frozenset(
             body.function
             for module in modules
             if module.loops.starts
             for body in self.bodies(module).steps
-            if body.whole and body.why not in PER_BATCH and not self._is_compiled(body.function)
+            if counts(body)
         )
 
-    def _training(self, modules: Iterable[ModuleFacts]) -> frozenset[str]:
-        """The functions that compute gradients, in a loop or as a step."""
-        return frozenset(
-            body.function
-            for module in modules
-            if module.loops.starts
-            for body in self.bodies(module).steps
-            if body.why not in _NOT_TRAINING
-        )
+    def _is_whole(self, body: LoopBody) -> bool:
+        """Whether a function is run on every step as a whole."""
+        return body.whole and body.why not in PER_BATCH and not self._is_compiled(body.function)
 
     def _with_callers(
         self, modules: Sequence[ModuleFacts], found: frozenset[str]

@@ -191,7 +191,7 @@ def root_and_path(node: ast.AST | None) -> tuple[ast.AST | None, str]:
     return node, path
 
 
-def last_part(node: ast.expr) -> str:
+def last_part(node: ast.AST) -> str:
     """``c`` of ``a.b.c``; empty where the expression is anything else."""
     return (dotted(node) or "").rpartition(".")[2]
 

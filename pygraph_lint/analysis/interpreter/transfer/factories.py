@@ -13,7 +13,7 @@ from pygraph_lint.analysis.interpreter.conditions import guard_other_than_tensor
 from pygraph_lint.analysis.interpreter.state import CallSite, State
 from pygraph_lint.analysis.interpreter.transfer.arithmetic import merge_device
 from pygraph_lint.analysis.interpreter.transfer.numpy_functions import need_numbers
-from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, keyword, span_of
+from pygraph_lint.analysis.syntax.nodes import is_constant, keyword, last_part, span_of
 
 _SIZE_NAMES = ("end", "start", "step", "steps", "size", "n")
 _ENDS = ("start", "end")
@@ -35,7 +35,7 @@ def placement(state: State, site: CallSite) -> tuple[int, bool]:
                 if str(item.value.value) in ("cpu", "meta"):
                     return v.ON_HOST, True
                 return v.ON_DEVICE, True
-            named = (dotted(item.value) or "").rpartition(".")[2] == "CPU"
+            named = last_part(item.value) == "CPU"
             host = named or site.named["device"].flags & v.DEVICE_CPU
             return (v.ON_HOST if host else v.ON_DEVICE), True
         if item.arg == "out":
