@@ -55,9 +55,8 @@ class Project:
         progress: Progress,
         max_size: Callable[[Path], int],
     ) -> None:
-        """``files`` are all files of the root; ``max_size`` says from which size on a file is
-        refused. ``progress`` is called between steps; what it raises ends the check, and a later
-        one works.
+        """``files`` are all of the root; ``max_size`` says from which size on one is refused. What
+        ``progress`` raises, which is called between steps, ends the check; a later one works.
         """
         self._root = root
         self._cache = cache
@@ -89,9 +88,8 @@ class Project:
         return os.path.relpath(path, self._root.base).replace(os.sep, "/")
 
     def _module_names(self) -> dict[str, tuple[str, bool]]:
-        """Each file's dotted module name, and whether it is a package's ``__init__``.
-
-        Where two packages in different folders have one name, the later is named by its path.
+        """Each file's dotted module name, and whether it is a package's ``__init__``. Where two
+        packages in different folders have one name, the later is named by its path.
         """
         packages = {
             relative.rpartition("/")[0]: True
