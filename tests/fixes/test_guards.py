@@ -453,26 +453,6 @@ def test_filters_of_warnings_are_no_messages() -> None:
     assert lines[-2:] == ['warnings.warn("odd")', "return x"]
 
 
-@pytest.mark.parametrize(
-    ("call", "offered"), [("forces(x * 2, at=x)", False), ("forces(x * 2)", True)]
-)
-def test_what_a_function_of_the_project_gets_may_need_its_gradient(
-    call: str, offered: bool
-) -> None:
-    text = "import torch\nfrom helpers import forces\n\ndef forward(x):\n"
-    text += f"    «x.requires_grad_()»\n    return {call}\n"
-    fix, _ = offer(text, "PG508")
-    assert fix is not None
-    assert (fix.applicability != "declined") is offered
-
-
-@pytest.mark.parametrize("off", ["x.requires_grad = False", "x.requires_grad_(again)"])
-def test_what_may_turn_gradients_off_stays(off: str) -> None:
-    """Compiled code would go on recording them, and the reason says the opposite."""
-    text = f"import torch\n\ndef forward(x, again):\n    «{off}»\n    return x\n"
-    decline(text, "PG508", "may turn gradients off")
-
-
 def test_what_is_said_eagerly_is_still_said(capsys: pytest.CaptureFixture[str]) -> None:
     text = "import torch\ndef forward(x):\n    «print('seen')»\n    return x + 1\n"
     _, changed = offer(text, "PG501")

@@ -184,3 +184,23 @@ def test_draws_of_other_ranges_stay(bounds: str) -> None:
     fix, changed = offer(text, "PG306")
     assert fix is not None and fix.applicability == "declined"
     assert changed == marked(text)[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "offered"), [("forces(x * 2, at=x)", False), ("forces(x * 2)", True)]
+)
+def test_what_a_function_of_the_project_gets_may_need_its_gradient(
+    call: str, offered: bool
+) -> None:
+    text = "import torch\nfrom helpers import forces\n\ndef forward(x):\n"
+    text += f"    «x.requires_grad_()»\n    return {call}\n"
+    fix, _ = offer(text, "PG508")
+    assert fix is not None
+    assert (fix.applicability != "declined") is offered
+
+
+@pytest.mark.parametrize("off", ["x.requires_grad = False", "x.requires_grad_(again)"])
+def test_what_may_turn_gradients_off_stays(off: str) -> None:
+    """Compiled code would go on recording them, and the reason says the opposite."""
+    text = f"import torch\n\ndef forward(x, again):\n    «{off}»\n    return x\n"
+    decline(text, "PG508", "may turn gradients off")
