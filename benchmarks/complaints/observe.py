@@ -195,27 +195,23 @@ def timed(eager: Program, compiled: list[Program], least: int) -> None:
     """
     programs = [eager, *compiled]
     samples: dict[str, list[float]] = {program.mode: [] for program in programs}
-    calls = dict.fromkeys(samples, least)
+    calls = least
     first = max(program.seen.steps for program in programs)
     started = time.perf_counter()
     for turn_number in range(_ROUNDS):
-        numbers = prepared(eager, first, max(calls.values()))
+        numbers = prepared(eager, first, calls)
         first += len(numbers)
         for program in programs if turn_number % 2 else programs[::-1]:
-            mode = program.mode
-            if program.seen.error:
-                continue
-            try:
-                period = program.period(numbers[: calls[mode]])
-            except Exception as error:  # as in `begin`
-                program.failed(error)
-                continue
-            if turn_number:  # the first round says how many steps are enough
-                samples[mode].append(period)
-            else:
-                calls[mode] = max(least, math.ceil(_PART * 1e3 / max(period, 1e-4)))
-        if turn_number >= 3 and time.perf_counter() - started > _TIMED:
-            break
+            if not program.seen.error:
+                try:
+                    samples[program.mode].append(program.period(numbers))
+                except Exception as error:  # as in `begin`
+                    program.failed(error)
+        if not turn_number:  # it only says how many steps are enough, for all of them the same
+            quickest = min(sample.pop() for sample in samples.values() if sample)
+            calls = max(least, math.ceil(_PART * 1e3 / max(quickest, 1e-4)))
+        elif turn_number >= 4 and turn_number % 2 == 0 and time.perf_counter() - started > _TIMED:
+            break  # each was as often first as last
     numbers = prepared(eager, first, 2 * least)
     for program in programs:
         if not program.seen.error and samples[program.mode]:
