@@ -28,10 +28,12 @@ from benchmarks.complaints.recorder import Recorder
 from benchmarks.rows import add_row_options, known_regions, without_paths
 from benchmarks.runtime.measure import end_with_the_parent, spread, synchronize, turn
 
-# Seconds: of warming up a mode after its first steps, of all timed rounds, of one mode's part of a
-# round at least.
-_WARM_UP, _TIMED, _PART = 4.0, 2.5, 0.02
-_ROUNDS = 9
+# Seconds: of warming up a mode after its first steps, of all timed rounds at least and at most, of
+# one mode's part of a round at least.
+_WARM_UP, _TIMED, _LONGEST, _PART = 4.0, 2.5, 8.0, 0.02
+_ROUNDS = 101
+# Timed until a median is this exact: quartiles apart over the median, over the root of the rounds.
+_EXACT = 0.004
 _ASKED_AFTER = 16
 _SHOWN = 6
 REGION = ("state", "reason", "served", "unserved", "graphs", "nodes", "choice", "choice_why")
@@ -210,14 +212,25 @@ def timed(eager: Program, compiled: list[Program], least: int) -> None:
         if not turn_number:  # it only says how many steps are enough, for all of them the same
             quickest = min(sample.pop() for sample in samples.values() if sample)
             calls = max(least, math.ceil(_PART * 1e3 / max(quickest, 1e-4)))
-        elif turn_number >= 4 and turn_number % 2 == 0 and time.perf_counter() - started > _TIMED:
-            break  # each was as often first as last
+        elif turn_number >= 4 and turn_number % 2 == 0:  # each was as often first as last
+            took = time.perf_counter() - started
+            if took > _LONGEST or (took > _TIMED and all(map(exact, samples.values()))):
+                break
     numbers = prepared(eager, first, 2 * least)
     for program in programs:
         if not program.seen.error and samples[program.mode]:
             found = spread(samples[program.mode])
             program.row["period_ms"], program.seen.period_ms = found, found["median"]
             program.seen.worst_ms = program.worst(numbers)
+
+
+def exact(sample: Sequence[float]) -> bool:
+    """Whether a median is known well enough. Nothing has to be known of a mode that failed."""
+    if not sample:
+        return True
+    found = spread(sample)
+    apart = (found["high"] - found["low"]) / max(found["median"], 1e-9)
+    return apart / math.sqrt(len(sample)) < _EXACT
 
 
 def prepared(eager: Program, first: int, count: int) -> Sequence[int]:

@@ -57,8 +57,10 @@ def compile_plain(
 
     region = Region(*identity(gm))
     compiled: Any = compile_fx(gm, inputs, config_patches=patches or None)
-    refused = refuse(compiled, region, reason)
-    return refused if refused is compiled else wraps(compiled)(refused)
+    # Without the layer that keeps Dynamo off it: Dynamo puts its own around what is returned.
+    bare = getattr(compiled, "_torchdynamo_orig_callable", compiled)
+    refused = refuse(bare, region, reason)
+    return compiled if refused is bare else wraps(bare)(refused)
 
 
 def compile_graphed(

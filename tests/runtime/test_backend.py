@@ -69,6 +69,26 @@ def test_on_a_cpu_the_report_says_that_code_was_compiled_without_graphs() -> Non
     assert "nothing was compiled" not in str(pygraph_rt.report())
 
 
+def functions_called(run: Callable[[torch.Tensor], object]) -> list[str]:
+    """Names of the Python functions that one call enters, after it was compiled."""
+    names: list[str] = []
+    x = torch.ones(3)
+    for _ in range(3):
+        run(x)
+    sys.setprofile(lambda frame, event, _: event == "call" and names.append(frame.f_code.co_name))
+    run(x)
+    sys.setprofile(None)
+    return names
+
+
+@NO_GPU
+def test_without_graphs_one_function_stands_before_compiled_code() -> None:
+    torch._dynamo.reset()
+    stock = functions_called(torch.compile(lambda x: torch.tan(x) + 1))
+    ours = functions_called(torch.compile(lambda x: torch.tan(x) + 1, backend="pygraph"))
+    assert len(ours) == len(stock) + 1, set(ours) - set(stock)
+
+
 @NO_GPU
 def test_where_graphs_are_required_a_call_without_one_raises() -> None:
     torch._dynamo.reset()
