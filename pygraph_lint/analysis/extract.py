@@ -31,7 +31,7 @@ from pygraph_lint.analysis.program.facts import (
 from pygraph_lint.analysis.program.module import Module
 from pygraph_lint.analysis.program.names import import_whole_names, module_statements
 from pygraph_lint.analysis.program.patches import patched
-from pygraph_lint.analysis.syntax.nodes import deep_recursion, first_line
+from pygraph_lint.analysis.syntax.nodes import deep_recursion, first_line, walk
 from pygraph_lint.analysis.syntax.spans import Span
 from pygraph_lint.errors import SourceError
 
@@ -89,6 +89,23 @@ def _note_for_others(facts: ModuleFacts, file: Module, text: str) -> None:
     note_options(file)
     for name in _registered(file) if "torch.library" in text else ():
         facts.functions[name].registered = True
+    for name in _run_as_script(file) if "__main__" in text else ():
+        facts.functions[name].run_as_script = True
+
+
+def _run_as_script(file: Module) -> Iterator[str]:
+    """The file's functions that it calls below ``if __name__ == "__main__":``."""
+    for node in file.tree.body:
+        if isinstance(node, ast.If) and any(
+            _is_named(each, "__name__") for each in walk(node.test)
+        ):
+            called = (each.func for each in walk(node) if isinstance(each, ast.Call))
+            names = {f"{file.name}.{each.id}" for each in called if isinstance(each, ast.Name)}
+            yield from names.intersection(file.facts.functions)
+
+
+def _is_named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _place_by_characters(facts: ModuleFacts, text: str) -> None:

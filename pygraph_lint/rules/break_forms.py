@@ -77,7 +77,8 @@ def form_of(code: str, event: Event, torch: str | None) -> Form | None:
     if alone is not None:
         return alone
     if code == "PG507" and event.subject.startswith("numpy."):
-        return known.numpy.get(event.subject.removeprefix("numpy."), known.numpy[""])
+        holder, _, name = event.subject.removeprefix("numpy.").rpartition(".")
+        return known.numpy.get(f".{name}" if holder else name, known.numpy[""])
     table = _table()
     for key in (_same_as(code, event), *keys(code, event)):
         recorded = table.forms.get(key)

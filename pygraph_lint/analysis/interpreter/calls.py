@@ -37,12 +37,14 @@ _GENERIC = frozenset(
         *(f"collections.{name}" for name in ("OrderedDict", "defaultdict", "deque", "Counter")),
     )
 )
-# Beginnings of calls that read or write files, or start processes, maybe on other machines.
+# Beginnings of calls that read or write files, draw for somebody to look at, or start processes,
+# maybe on other machines.
 _FILES = (
     *("builtins.open", "glob.", "json.", "os.listdir", "os.makedirs", "os.mkdir", "os.remove"),
     *("numpy.load", "numpy.save", "torch.load", "torch.save", "torch.utils.data.DataLoader"),
     *("torch.distributed.init_process_group", "torch.multiprocessing.spawn", "torchaudio.load"),
     *("pickle.", "requests.", "shutil.", "subprocess.", "tempfile.", "urllib."),
+    *("matplotlib.", "seaborn.", "plotly.", "cv2.imshow", "cv2.imwrite", "cv2.VideoWriter"),
 )
 # What they make gives the function that it is called with: ``torch.enable_grad()(closure)``.
 _WRAPPERS = frozenset(

@@ -9,7 +9,7 @@ from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.device_moves import moves_to_device, moves_to_host, names_cuda
-from pygraph_lint.analysis.domain.events import EVERY, Event, Need
+from pygraph_lint.analysis.domain.events import EVERY, Event, Need, not_on_host
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interpreter.transfer.distributions import (
     CHECKED,
@@ -295,8 +295,10 @@ class Costs:
         if method == "cpu" and open_:  # nobody copies to the host what may be there
             yield cost("loop.read", node, f".{method}()")
         elif on_device(value):
-            given = self.in_step and method == "item" and _is_given(value)
-            yield cost("loop.read", node, f".{method}()", None if given else value)
+            given = _given_by(value) if self.in_step and method == "item" else None
+            if given is not None:
+                value = v.tensor("", needs=(not_on_host(given),))
+            yield cost("loop.read", node, f".{method}()", value)
 
     def _writes_scalar(self, node: ast.Call, method: str) -> bool:
         """Whether a writer of an unknown class gets a number: no function of a module."""
@@ -339,12 +341,11 @@ def _is_scale_of_state(node: ast.Subscript) -> bool:
     )
 
 
-def _is_given(value: Value) -> bool:
-    """Whether a value is what a function of the project gives: with ``.item()`` it is a tensor."""
-    need = value.needs[0] if value.needs else None
-    if need is not None and need.kind == "any":
-        return any(each.kind == "return" for choice in need.choices for each in choice)
-    return need is not None and need.kind == "return"
+def _given_by(value: Value) -> Need | None:
+    """The function of the project that gives a value, as a need."""
+    first = value.needs[0] if value.needs else None
+    inner = [each for choice in first.choices for each in choice] if first is not None else []
+    return next((each for each in (first, *inner) if each and each.kind == "return"), None)
 
 
 def _is_logger(receiver: ast.expr) -> bool:

@@ -86,7 +86,8 @@ class FunctionFacts:
     kept_out: str = ""  # the decorator right below the last such one, if any
     wraps: bool = False  # functools.wraps: it stands in the place of another function
     on_host: bool = False  # has torch trace something, or gets objects of libraries without tensors
-    uses_files: bool = False  # or other processes
+    uses_files: bool = False  # or plots, or other processes
+    run_as_script: bool = False  # its file calls it below ``if __name__ == "__main__":``
     trains: bool = False  # it clears gradients, has them computed, and makes a step with them
     decorators: tuple[str, ...] = ()
     is_cached_without_parameters: bool = False  # cached, and without parameters

@@ -411,10 +411,18 @@ def compiled_regions(
     for name in LibraryEntryPoints(program).of(
         modules, lambda name: reached.kind(name) is not None
     ):
-        reached.add(name, "gets tensors, and may be compiled", RegionKind.MODEL)
+        reached.add(
+            name, f"{_deals(program.functions[name])}, and may be compiled", RegionKind.MODEL
+        )
         if not name.rpartition(".")[2].startswith("_"):  # users call it as they like
             reached.entered.setdefault(name, RegionKind.MODEL)
     return reached
+
+
+def _deals(function: FunctionFacts) -> str:
+    """What a function has to do with tensors, as far as its own lines say."""
+    given = (*function.tensors, *function.arrays)
+    return f"gets the tensor `{given[0]}`" if given else "computes with tensors"
 
 
 def _forwards(program: Program, module: ModuleFacts) -> Iterator[str]:

@@ -59,25 +59,28 @@ class LibraryEntryPoints:
             and not (made_once or trains or function.registered or _sets_up(function))
             and (self._forwarded.takes_tensors(function) or self._is_of_module(function))
             and not self._works_with_files(name, _MAX_CALLS)
-            and not self._makes_module(name, _MAX_CALLS)
+            and not self._runs_once(name, _MAX_CALLS)
         )
 
-    def _makes_module(self, name: str, calls: int) -> bool:
-        """Whether only constructors of modules call a private method, or others that only they
-        call: it runs once.
+    def _runs_once(self, name: str, calls: int) -> bool:
+        """Whether a function is called only where its file is run as a script, or, a private method
+        of a module, only by constructors of modules and by others that only they call.
         """
-        callers = self._callers.get(name, ()) if self._is_private(name) and calls else ()
+        callers = self._callers.get(name, set()) - {name} if calls else set()
+        if not self._is_private(name):
+            return self._program.functions[name].run_as_script and not callers
         return bool(callers) and all(
-            each.endswith(".__init__") or self._makes_module(each, calls - 1) for each in callers
+            each.endswith(".__init__") or self._runs_once(each, calls - 1) for each in callers
         )
 
     @cached_property
     def _callers(self) -> dict[str, set[str]]:
-        """Of each private method of a module, the functions that may call or name it."""
+        """Of each function that may run once, the functions that may call or name it."""
+        functions = self._program.functions
         callers: dict[str, set[str]] = {}
-        for function in self._program.functions.values():
+        for function in functions.values():
             for target in {each for _, found in edges(self._program, function) for each in found}:
-                if self._is_private(target):
+                if functions[target].run_as_script or self._is_private(target):
                     callers.setdefault(target, set()).add(function.name)
         return callers
 

@@ -233,6 +233,20 @@ def test_the_item_of_what_a_function_of_another_file_gives_is_a_read() -> None:
     assert kinds(source, other=other) == ["loop.read"]
 
 
+def test_what_a_function_has_copied_to_the_host_is_read_there_once() -> None:
+    source = """
+    def on_host(value):
+        return value.detach().cpu()
+    def train(model, loader, log):
+        for x in loader:
+            loss = model(x).sum()
+            loss.backward()
+            log(on_host(loss).item())
+    """
+    assert kinds(source) == ["loop.read"]
+    assert kinds(source.replace(".cpu()", ".abs()")) == ["loop.read"]
+
+
 @pytest.mark.parametrize(
     ("call", "expected"),
     [

@@ -334,3 +334,50 @@ def test_a_mask_that_a_caller_passes_for_an_index(
     statement: str, places: str, expected: list[str]
 ) -> None:
     assert seen(PICKS.format(statement=statement, places=places)) == expected
+
+
+SCRIPT = """
+def demo(select, device):
+    data = torch.rand(8).to(device)
+    print(data.sum())
+{more}
+if __name__ == "__main__":
+    demo("fft", torch.device("cuda"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("", []),
+        ("def again(x: torch.Tensor):\n    demo('dft', x.device)\n    return x", ["call"]),
+        ("DEMOS = [demo]\ndef again(x: torch.Tensor):\n    return map(demo, x)", ["call"]),
+    ],
+)
+def test_a_function_that_only_the_script_calls_runs_once(more: str, expected: list[str]) -> None:
+    found = seen(SCRIPT.format(more=more))
+    assert [kind for kind in found if kind == "call"] == expected
+
+
+@pytest.mark.parametrize(
+    ("show", "expected"), [("plt.plot(values)", []), ("values += 1", ["sync.tolist"])]
+)
+def test_a_function_that_plots_is_not_compiled(show: str, expected: list[str]) -> None:
+    head = "import matplotlib.pyplot as plt\n"
+    body = f"def curve(x: torch.Tensor):\n    values = x.tolist()\n    {show}\n"
+    assert seen(head + body) == expected
+
+
+def test_a_number_that_an_object_of_another_class_holds() -> None:
+    source = """
+class Seen:
+    def __init__(self, n=None):
+        self.n = n
+class Env:
+    def __init__(self, n, device):
+        self.seen = Seen(n=torch.tensor(n, device=device))
+    def observe(self, x: torch.Tensor, fixed: int):
+        return torch.topk(x, k=self.seen.n)[0] + torch.topk(x, k=fixed)[0]
+"""
+    assert "sync.number" in seen(source)
+    assert "sync.number" not in seen(source.replace("torch.tensor(n, device=device)", "n"))

@@ -72,6 +72,9 @@ _NUMBERS_OF: dict[str, _Numbers] = {
     "one_hot": (("num_classes", 1),),
     "norm": (("p", 1),),
     "multinomial": (("num_samples", 1),),
+    "uniform": (("from", 1), ("to", 2)),
+    **dict.fromkeys(("normal", "log_normal"), (("mean", 1), ("std", 2))),
+    **dict.fromkeys(("exponential", "geometric"), (("lambd", 1), ("p", 1))),
     "transpose": (("dim0", 1), ("dim1", 2)),
     **dict.fromkeys(
         ("cat", "stack", "unsqueeze", "cumsum", "softmax", "log_softmax"), (("dim", 1),)
@@ -187,7 +190,8 @@ def note_numbers(state: State, name: str, site: CallSite, receiver: Value | None
         value = arguments[place] if place < len(arguments) else site.named.get(keyword)
         given += [(keyword, value)] if value is not None else []
     for keyword, value in given:
-        if value.is_tensor and value.device != v.ON_HOST and not value.kinds & v.UNKNOWN:
+        known = value.needs or not value.kinds & v.UNKNOWN
+        if value.is_tensor and value.device != v.ON_HOST and known:
             spelled = f"{keyword}=" if keyword in site.named else f"{name}()"
             state.event("sync.number", span_of(site.node), spelled, value, form=form)
 

@@ -99,6 +99,7 @@ def _type_as(state: State, base: Value, method: str, site: CallSite) -> Value:
 
 
 def _drawn(state: State, base: Value, method: str, site: CallSite) -> Value:
+    note_numbers(state, method, site, base)
     return plain(base)._replace(flags=(base.flags | v.RANDOM) & ~v.SYMBOL)
 
 
