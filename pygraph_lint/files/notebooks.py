@@ -20,12 +20,12 @@ from pygraph_lint.findings import Location
 
 SUFFIX = ".ipynb"
 _HEADER = re.compile(r"# %% pygraph-lint: cell (\d+)\Z")
-_STAND_IN = re.compile(r"(?:pass|[\w, .:\"'\[\]]+ = __ipython__)  # ipython (\d+)")
-# What a line of IPython gives values to: `files = !ls`.
-_GIVES = re.compile(r"[ \t]*([\w, .:\"'\[\]]+)=[ \t]*[%!]")
-_MAGIC = re.compile(
-    r"[ \t]*(?:%(?=[\w%])|!(?!=)|\?|[\w.]+\?{1,2}[ \t]*$|[\w, .:\"'\[\]]+=[ \t]*[%!])"
-)
+# What a line of IPython gives values to: `files = !ls`. An annotation may follow.
+_TARGET = r"[^\W\d]\w*(?:\.\w+|\[[^][=]*\])*"
+_TARGETS = rf"{_TARGET}(?:[ \t]*,[ \t]*{_TARGET})*(?:[ \t]*:[\w \t.,|[\]]+)?"
+_STAND_IN = re.compile(rf"(?:pass|{_TARGETS} = __ipython__)  # ipython (\d+)")
+_GIVES = re.compile(rf"[ \t]*({_TARGETS})[ \t]*=[ \t]*[%!]")
+_MAGIC = re.compile(rf"[ \t]*(?:%(?=[\w%])|!(?!=)|\?|[\w.]+\?{{1,2}}[ \t]*$)|{_GIVES.pattern}")
 # Cell magics whose body is Python.
 _PYTHON_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
 _DECODER = json.JSONDecoder()

@@ -113,6 +113,13 @@ CASES = [
     ),
     Case(
         "factory_device",
+        "flags",
+        "PG101",
+        lines("return «torch.zeros(3).to(x.device, non_blocking=flag)»", head="x, flag"),
+        lambda: (torch.ones(3), None),
+    ),
+    Case(
+        "factory_device",
         "one-device",
         "PG101",
         lines("return «torch.zeros(3).to(other)»", head="x, other"),

@@ -239,6 +239,21 @@ def test_magics_are_left_alone(magic: str) -> None:
         assert changed == data
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'n = 3\n"n=%d" % n',
+        'print(\n    "loss=%f" % 1.0\n)',
+        "names = [\n    'lr=%g' % 0.1,\n]",
+        "found = {\n    'q': 'a=%g' % 0.1,\n}",
+        'show = (lambda:\n    "n=%d" % 3)',
+        'label: str = "n=%d" % 3',
+    ],
+)
+def test_a_percent_sign_in_a_string_is_no_magic(text: str) -> None:
+    assert text in to_program(notebook(code(text))).decode()
+
+
 def test_what_a_magic_gives_a_value_to_is_bound_there() -> None:
     data = notebook(code("draw = 1\nif True:\n    draw = %sum -2\n    a, b = !ls \\\n  -l"))
     lines = to_program(data).decode().split("\n")

@@ -77,21 +77,20 @@ class FactoryDevice(Rewrite):
             raise Declined("what is moved is not a factory's tensor in another shape or dtype")
         name = site.ask.callee(made) or ""
         site.message = f"Make the tensor on its device: {name}(..., device=...)"
-        written = (site.source.segment(each).count("#") for each in (move, made))
-        lost = next(written) - next(written)
-        site.require("no-comments", not lost, "a comment beside the factory would be lost")
-        all_written = not starred(move)
-        site.require("starred", all_written, "the arguments of the move are not all written out")
+        around, inside = (site.source.segment(each).count("#") for each in (move, made))
+        site.require("no-comments", around == inside, "a comment beside the factory would be lost")
+        given = not starred(move)
+        site.require("starred", given, "the arguments of the move are not all written out")
+        flags = (item.value for item in move.keywords if item.arg in ("non_blocking", "copy"))
+        written_out = all(type(getattr(each, "value", None)) is bool for each in flags)
+        site.safe_only_if("flags", written_out, "a flag of the move may be missing, or no flag")
         to = _cuda(site, move) if move.func.attr == "cuda" else _to(site, move)
         name = factory(site, made)
         copied = name == "torch.tensor" and site.finding.code == "PG704"
         site.require("filled", not copied, "the data would be copied to the device all the same")
         fits = to.kept is None and _is_usual(site, made, name)
         site.safe_only_if("conversion", fits, _CONVERSION)
-        direct = move.func.value is made
-        site.safe_only_if(
-            "direct", direct, "what is done to the tensor before it is moved is done on the device"
-        )
+        site.safe_only_if("direct", move.func.value is made, _BETWEEN)
         site.safe_only_if(
             "order",
             to.written is None
@@ -102,6 +101,7 @@ class FactoryDevice(Rewrite):
         _put(site, move, made, to)
 
 
+_BETWEEN = "what is done to the tensor before it is moved is done on the device"
 _CONVERSION = "a device may make, or convert, a rare dtype in another way, or have no room for it"
 
 
@@ -247,8 +247,7 @@ def _cuda(site: Site, move: ast.Call) -> _Move:
     names = {item.arg for item in move.keywords}
     plain = names <= {"device", "non_blocking"} and all(pure(item.value) for item in move.keywords)
     site.require("plain-move", plain, "the move says more than device and dtype")
-    quote = site.source.quote
-    return _Move(expression(f"{quote}cuda{quote}"), None, None)
+    return _Move(expression("cuda".join(site.source.quote * 2)), None, None)
 
 
 def _to(site: Site, move: ast.Call) -> _Move:
@@ -264,9 +263,9 @@ def _to(site: Site, move: ast.Call) -> _Move:
         site.safe_only_if("proven-device", False, "asking for the device may change something")
     dtype = keyword(move, "dtype") or (others[0] if others else None)
     names = {item.arg for item in move.keywords}
-    plain = len(others) <= 1 and not names - {"device", "dtype", "non_blocking", "copy"}
     rest = [*others, *(item.value for item in move.keywords if item.arg != "device")]
-    plain = plain and all(map(pure, rest))
+    known = names <= {"device", "dtype", "non_blocking", "copy"}
+    plain = len(others) <= 1 and known and all(map(pure, rest))
     site.require("plain-move", plain, "the move says more than device and dtype")
     kept = None
     if dtype is not None:
