@@ -160,7 +160,8 @@ def result() -> dict[str, Any]:
     """A result file with a win, a loss, and a complaint that is not shown."""
 
     def row(name: str, counted: bool, speed: float, **stock: Any) -> dict[str, Any]:
-        mode = {"error": "", "wrong": False, "period_ms": {"median": 1.0}, "records": 3}
+        period = {"median": 1.0, "low": 0.9, "high": 1.1}
+        mode = {"error": "", "wrong": False, "period_ms": period, "records": 3}
         return {
             "name": name,
             "group": "g",
@@ -173,7 +174,7 @@ def result() -> dict[str, Any]:
             "modes": {
                 "default": mode,
                 "reduce-overhead": {**mode, **stock},
-                "pygraph": {**mode, "period_ms": {"median": 1 / speed}},
+                "pygraph": {**mode, "period_ms": {**period, "median": 1 / speed}},
             },
         }
 
@@ -191,7 +192,7 @@ def result() -> dict[str, Any]:
 
 def test_the_page_tells_losses_and_what_is_not_shown() -> None:
     content = result()
-    text = report.page(content, content, {"take_of_a_vector": "Guards."})
+    text = report.page(content, content, content, {"take_of_a_vector": "Guards."})
     counted, _, rest = text.partition("## Lost")
     assert "2 of 3 programs, of 1 groups" in counted
     assert "| fails | 0.5 | **2.00** |" in counted
@@ -200,7 +201,9 @@ def test_the_page_tells_losses_and_what_is_not_shown() -> None:
     assert "- `take_of_a_vector`: 0.50 of default. Guards." in rest
     assert base.title("rope_in_place") in rest.partition("## Not shown")[2]
     assert base.title("rope_in_place") not in counted
-    assert "has not been measured" in report.page(content, content, {})
+    assert "has not been measured" in report.page(content, content, content, {})
+    busy = "- `take_of_a_vector`: 0.50 (default 0.9 to 1.1, pygraph 0.9 to 1.1)"
+    assert busy in text.partition("## On a busy host")[2]
     newest = text.partition("## With torch 2.11\n")[2]
     assert "| `block_by_block` | 1 | fails | 0.5 | **2.00** |" in newest
     assert "- `take_of_a_vector`: 0.50 of default. Guards." in newest
@@ -240,6 +243,7 @@ def test_the_page_is_made_from_the_result_file() -> None:
         json.loads(path.read_text("utf-8"))
         for path in (report.RESULTS, report.NEWEST, report.CAUSES)
     )
-    assert report.PAGE.read_text("utf-8") == report.page(content, newest, causes)
+    slow_host = json.loads(report.SLOW_HOST.read_text())
+    assert report.PAGE.read_text("utf-8") == report.page(content, newest, slow_host, causes)
     for each in (content, newest):
         assert each["totals"] == totals(each["rows"])
