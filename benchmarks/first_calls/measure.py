@@ -45,11 +45,14 @@ def seconds_until(model: Any, mode: str, calls: int) -> dict[str, float]:
 
 
 def spent() -> dict[str, Any]:
-    """Milliseconds of captures, the number of regions in each state, and why some were refused."""
+    """Milliseconds of captures and of comparisons with compiled code, the number of regions in each
+    state, and why some were refused.
+    """
     import pygraph_rt
 
     regions = pygraph_rt.report().to_dict()["regions"]
-    states: dict[str, Any] = {"capture_ms": round(sum(r["capture_ms"] for r in regions), 1)}
+    times = ("capture_ms", "compare_ms")
+    states: dict[str, Any] = {name: round(sum(r[name] for r in regions), 1) for name in times}
     for region in regions:
         states[region["state"]] = states.get(region["state"], 0) + 1
     if reasons := [r["reason"] for r in regions if r["state"] == "refused"]:

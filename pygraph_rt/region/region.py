@@ -249,7 +249,9 @@ class Partition:
             going_on = self._apply(Event.CAPTURED)
         if not going_on:
             return FirstCall()
+        started = time.perf_counter()
         first = self._compare(observed, self._made[0], args)
+        self.region.compare_ms += (time.perf_counter() - started) * 1e3
         if first.accepted:
             self._accept(variant, self._made[0].replay)
         return first

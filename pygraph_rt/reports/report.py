@@ -28,17 +28,17 @@ class Row:
 
     state: a value of `region.states.State`, or "deciding" (a trial is under way); where it is
     "refused" or "no graph", `reason` is a sentence. served, unserved: calls with a graph, and calls
-    that ran compiled code. misses: why, and how often. capture_ms:
-    time spent capturing, in all. arena_bytes: memory a served call takes for its intermediates
-    while it is launched. graph_bytes: GPU memory that the driver keeps for the graphs between calls
-    (an estimate by their nodes). launches: parts that the last graph is launched in. patched: graph
-    nodes updated, over all served calls. choice: "graph" or "no graph", empty while nothing was
-    measured; choice_why: the reason, a clause; candidates: what calls cost with each, milliseconds.
-    moving_bytes, static_bytes: size of a call's inputs that may be elsewhere on each call (stock
-    CUDA graphs copy these), and of parameters and others that stay. cuts: why the code is not one
-    region with what comes before or after. host_values, host_bytes: CPU values that the compiled
-    function copies to the GPU on each call, for all of its regions. host_notes: CPU values that
-    were left where they are, and why.
+    that ran compiled code. misses: why, and how often. capture_ms: time spent capturing, in all.
+    compare_ms: and comparing the first calls of graphs with compiled code. arena_bytes: memory a
+    served call takes for its intermediates while it is launched. graph_bytes: GPU memory that the
+    driver keeps for the graphs between calls (an estimate by their nodes). launches: parts that the
+    last graph is launched in. patched: graph nodes updated, over all served calls. choice: "graph"
+    or "no graph", empty while nothing was measured; choice_why: the reason, a clause; candidates:
+    what calls cost with each, milliseconds. moving_bytes, static_bytes: size of a call's inputs
+    that may be elsewhere on each call (stock CUDA graphs copy these), and of parameters and others
+    that stay. cuts: why the code is not one region with what comes before or after. host_values,
+    host_bytes: CPU values that the compiled function copies to the GPU on each call, for all of its
+    regions. host_notes: CPU values that were left where they are, and why.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Row:
     graph_bytes: int = 0
     launches: int = 1
     capture_ms: float = 0.0
+    compare_ms: float = 0.0
     misses: dict[str, int] = field(default_factory=dict)
     choice: str = ""
     choice_why: str = ""

@@ -87,6 +87,7 @@ def test_a_region_is_observed_captured_compared_and_served(machine: Machine) -> 
     assert len({t.data_ptr() for t in kept}) == len(kept)
     for t, c in zip(kept, copies, strict=True):
         assert torch.equal(t, c)
+    assert min(region.capture_ms, region.compare_ms) > 0
 
 
 def test_state_that_moves_is_followed(machine: Machine) -> None:
