@@ -15,6 +15,7 @@ from pygraph_lint.analysis.interpreter.subscripts import (
     given_mask,
     index_parts,
     is_flag,
+    masked,
     names_one,
     names_place,
     note_host_index,
@@ -179,7 +180,7 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
     """``base[index] = value``."""
     base = state.ev(target.value)
     if by_mask(state, base, target):
-        base = v.tensor("only a tensor can be indexed with a tensor", device=v.ON_DEVICE)
+        base = masked(base)
     if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING) and base.kinds & v.UNKNOWN):
         _note_store_to_tensor(state, target, base, value)
     else:

@@ -22,8 +22,7 @@ def eval_subscript(state: State, node: ast.Subscript) -> Value:
     """``base[index]``."""
     base = state.ev(node.value)
     if by_mask(state, base, node):
-        why = "only a tensor can be indexed with a tensor"
-        return index_tensor(state, v.tensor(why, device=v.ON_DEVICE), node)
+        return index_tensor(state, masked(base), node)
     if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING)):
         return index_tensor(state, base, node)
     index = state.ev(node.slice)
@@ -51,6 +50,12 @@ def by_mask(state: State, base: Value, node: ast.Subscript) -> bool:
         )
         for part, value in values
     )
+
+
+def masked(base: Value) -> Value:
+    """The value, which is a tensor because one indexes it."""
+    why = "only a tensor can be indexed with a tensor"
+    return v.tensor(why, device=v.ON_DEVICE, device_of=base.device_of)
 
 
 def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Value:

@@ -235,7 +235,9 @@ class Costs:
         certain = on_device(given) and not given.needs
         if placed and not host and not certain:
             notes = (("number", "yes"),) if given.kinds == v.NUMBER else ()
-            yield cost("loop.copy", node, name, notes=notes)
+            giver = _given_by(given)
+            needs = (Need("not", "", "", ((giver,),)),) if giver is not None else ()
+            yield cost("loop.copy", node, name, v.tensor("", needs=needs), notes)
 
     def _typed(self, node: ast.Call, name: str) -> Iterator[Event]:
         """``torch.cuda.FloatTensor(array)``: numbers are sizes."""

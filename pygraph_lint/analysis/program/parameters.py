@@ -247,7 +247,7 @@ def _compared(node: ast.expr | None, names: set[str]) -> str:
     """The one of ``names`` whose ``~`` or comparison, or that of its elements, makes a mask."""
     if isinstance(node, ast.Compare):
         operands = [node.left, *node.comparators]
-        if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in operands):
+        if any(map(_is_text, operands)):
             return ""
         if isinstance(node.ops[0], (ast.In, ast.NotIn, ast.Is, ast.IsNot)):
             return ""
@@ -258,6 +258,12 @@ def _compared(node: ast.expr | None, names: set[str]) -> str:
     bases = [part.value if isinstance(part, ast.Subscript) else part for part in operands]
     used = {part.id for part in bases if isinstance(part, ast.Name) and part.id in names}
     return used.pop() if len(used) == 1 else ""
+
+
+def _is_text(node: ast.expr) -> bool:
+    """Whether an expression is a text, or a column of a table: ``table["name"]``."""
+    node = node.slice if isinstance(node, ast.Subscript) else node
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _called_mask(node: ast.expr, names: set[str]) -> str:

@@ -440,7 +440,8 @@ def _is_beside_models(module: ModuleFacts) -> bool:
     compiled.
     """
     *folders, file = module.module.split(".")
-    return module.is_test or file == "__main__" or not _BESIDE_MODELS.isdisjoint(folders)
+    named = file in ("__main__", "dataset", "datasets", "dataloader", "dataloaders")
+    return module.is_test or named or not _BESIDE_MODELS.isdisjoint(folders)
 
 
 def _named(program: Program, patterns: tuple[str, ...]) -> Iterator[tuple[str, str]]:

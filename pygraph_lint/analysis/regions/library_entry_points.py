@@ -122,9 +122,9 @@ class LibraryEntryPoints:
 
 
 def _sets_up(function: FunctionFacts) -> bool:
-    """Whether a function without parameters makes those of a module: it runs once."""
+    """Whether a function that has to do with no tensor makes parameters or layers: it runs once."""
     made = any(event.kind == "effect.parameter-made" for event in function.events)
-    return made and not function.parameters
+    return made and not function.takes_tensors
 
 
 def _is_of_arrays(module: ModuleFacts) -> bool:

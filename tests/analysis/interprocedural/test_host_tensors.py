@@ -104,6 +104,22 @@ def test_host_tensors_that_index_each_other_stay_there() -> None:
     assert moved(PICK.format(x="torch.zeros(3)", order="torch.randperm(3)")) == []
 
 
+@pytest.mark.parametrize(
+    ("mask", "expected"), [("t.abs() < 1", []), ("torch.abs(t) < 1", []), ("other < 1", ["t[s]"])]
+)
+def test_a_mask_of_a_host_tensor_is_on_the_host(mask: str, expected: list[str]) -> None:
+    source = f"""
+def pick(t, other):
+    s = {mask}
+    return t[s]
+
+class M(nn.Module):
+    def forward(self, x: torch.Tensor):
+        return pick({"x" if "other" in mask else "torch.arange(3)"}, torch.zeros(3)).sum()
+"""
+    assert [subject for subject in moved(source) if subject == "t[s]"] == expected
+
+
 def test_a_result_of_operations_stays_where_their_operand_is() -> None:
     source = """
     def later(t):

@@ -233,6 +233,21 @@ def test_the_item_of_what_a_function_of_another_file_gives_is_a_read() -> None:
     assert kinds(source, other=other) == ["loop.read"]
 
 
+def test_as_tensor_of_what_a_method_computes_on_the_device_copies_nothing() -> None:
+    source = """
+    class Policy:
+        def bend(self, p, u):
+            return p * u
+        def learn(self, model, loader, device):
+            for x in loader:
+                p = self.bend(torch.zeros(3, device=device), 2)
+                p = torch.as_tensor(p, device=device)
+                model(x * p).sum().backward()
+    """
+    assert kinds(source) == []
+    assert kinds(source.replace("p * u", "[p[0], u]")) == ["loop.copy"]
+
+
 def test_what_a_function_has_copied_to_the_host_is_read_there_once() -> None:
     source = """
     def on_host(value):

@@ -49,7 +49,7 @@ class BreakingFunction(Rewrite):
         *("PG306", "PG307", "PG309", "PG401", "PG402", "PG403", "PG404", "PG407"),
         *("PG504", "PG505", "PG506", "PG507", "PG510", "PG511", "PG513", "PG514", "PG520", "PG523"),
     )
-    message = "Decorate the function with `@torch.compiler.disable(recursive=False)`"
+    message = "Decorate the function with `@torch.compiler.disable`"
     order = 97
     early = True
     trusting = True
