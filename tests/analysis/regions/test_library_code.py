@@ -296,7 +296,7 @@ class Net(nn.Module):
     ("change", "expected"),
     [
         (("", ""), []),
-        (("_part", "part"), ["effect.parameter-made"]),  # users may call it
+        (("_part", "part"), []),  # has to do with no tensor
         (("self.layers(x)", "self._part(2)(x)"), ["effect.parameter-made"]),
     ],
 )
@@ -381,3 +381,42 @@ class Env:
 """
     assert "sync.number" in seen(source)
     assert "sync.number" not in seen(source.replace("torch.tensor(n, device=device)", "n"))
+
+
+@pytest.mark.parametrize(
+    ("index", "expected"),
+    [
+        ("self.table['name'] == name", []),  # a column: nothing says that `name` is a tensor
+        ("self.table.x == name", ["branch.if"]),
+    ],
+)
+def test_a_text_that_rows_of_a_table_are_chosen_by(index: str, expected: list[str]) -> None:
+    source = f"""
+class Rows:
+    def rows(self, name):
+        if name > 3:
+            return self.table[{index}]
+"""
+    assert [kind for kind in seen(source) if kind == "branch.if"] == expected
+
+
+@pytest.mark.parametrize(("use", "expected"), [("n", []), ("n(y)", ["effect.parameter-made"])])
+def test_a_function_that_makes_layers_of_no_tensor_runs_once(use: str, expected: list[str]) -> None:
+    source = f"""
+class Net(nn.Module):
+    def _make(self, size):
+        n = nn.Linear(size, size)
+        y = self.mask.sum() if {use == "n(y)"} else None
+        return {use}
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", torch.zeros(3))
+"""
+    assert [kind for kind in seen(source) if kind == "effect.parameter-made"] == expected
+
+
+def test_files_of_data_sets_are_beside_models() -> None:
+    source = "import torch\ndef rows(x: torch.Tensor):\n    return x.tolist()\n"
+    for name, expected in (("datasets", []), ("sets", ["sync.tolist"])):
+        linked, facts = project(RegionOptions(every=True), **{name: source})
+        assert [event.kind for event in confirmed(linked, facts[name])] == expected
