@@ -159,9 +159,20 @@ class Project:
                 left_out=self._left_out(module),
                 called=frozenset(self._compiled.called(module)),
                 wrapping=self._wrapping(module),
+                waiting=frozenset(filter(self._waits, ("to", "cuda"))),
             )
             self._views[module.module] = known
         return known
+
+    def _waits(self, name: str) -> bool:
+        """Whether a class that is no module has a method of this name that has to wait."""
+        methods = map(
+            self.program.functions.__getitem__, self.program.methods_by_name.get(name, ())
+        )
+        return any(
+            "non_blocking" not in method.parameters and not self.program.is_module(method.owner)
+            for method in methods
+        )
 
     def _left_out(self, module: ModuleFacts) -> frozenset[Span]:
         """Where functions of a file call what is kept out of compiled code."""

@@ -21,7 +21,7 @@ from pygraph_lint.findings import Location
 SUFFIX = ".ipynb"
 _HEADER = re.compile(r"# %% pygraph-lint: cell (\d+)\Z")
 # What a line of IPython gives values to: `files = !ls`. An annotation may follow.
-_TARGET = r"[^\W\d]\w*(?:\.\w+|\[[^][=]*\])*"
+_TARGET = r"[^\W\d]\w*(?:\.\w+|\[(?:[^][=]|\[[^][=]*\])*\])*"
 _TARGETS = rf"{_TARGET}(?:[ \t]*,[ \t]*{_TARGET})*(?:[ \t]*:[\w \t.,|[\]]+)?"
 _STAND_IN = re.compile(rf"(?:pass|{_TARGETS} = __ipython__)  # ipython (\d+)")
 _GIVES = re.compile(rf"[ \t]*({_TARGETS})[ \t]*=[ \t]*[%!]")

@@ -350,6 +350,18 @@ CASES = [
     ),
     Case(
         "loop_copy",
+        "own-method",
+        "PG704",
+        lines(
+            "class Rows:",
+            "    def to(self, device):",
+            "        return x",
+            "rows = Rows()",
+            "return «rows.to(x.device)»",
+        ),
+    ),
+    Case(
+        "loop_copy",
         "stays",
         "PG704",
         lines("for row in x:", "    row = «row.to(x.device)»", "return row"),

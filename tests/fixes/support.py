@@ -52,7 +52,8 @@ def finding(
         subject="",
         notes=tuple(notes.items()),
     )
-    view = ProjectView(closed=closed)
+    waiting = frozenset(name for name in ("to", "cuda") if f"def {name}(self" in text)
+    view = ProjectView(closed=closed, waiting=waiting)
     ends = {"compile": "break"}
     return Finding(code, "", "", "model.py", start, end, consequences=ends, event=event, view=view)
 

@@ -217,6 +217,7 @@ def test_empty_and_foreign_notebooks(lint: Lint) -> None:
         "files = !ls",
         "time = %time 1",
         "found['a'] = !ls",
+        "found[names[0]].files = !ls",
         "n: int = %time f()",
         "%%time\nx = 1",
         "%%html\n<a>\n  <b>",

@@ -12,6 +12,7 @@ from pygraph_lint.analysis.interpreter.project_calls import operator_call
 from pygraph_lint.analysis.interpreter.state import State
 from pygraph_lint.analysis.interpreter.transfer.containers import entry
 from pygraph_lint.analysis.interpreter.transfer.numpy_functions import needs_number
+from pygraph_lint.analysis.program.annotations import annotated_parameter
 from pygraph_lint.analysis.program.names import name_of_all
 from pygraph_lint.analysis.syntax.nodes import last_part, source_of, span_of
 
@@ -128,8 +129,11 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
 
 
 def given_mask(index: Value) -> Need | None:
-    """That a call passes a mask, where an index is a parameter of which nothing is known."""
-    need = index.needs[0] if len(index.needs) == 1 and index.flags & v.SYMBOL else None
+    """That a call passes a mask, where an index is a parameter of which nothing is known, or no
+    more than that it is a tensor.
+    """
+    symbol = len(index.needs) == 1 and index.flags & v.SYMBOL
+    need = index.needs[0] if symbol else annotated_parameter(index)
     open_one = need is not None and need.kind == "param" and "|" not in need.name
     known = index.dtype or index.ndim >= 0
     return need._replace(kind="mask") if need is not None and open_one and not known else None

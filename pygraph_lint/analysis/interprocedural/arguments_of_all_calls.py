@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.events import Need
 from pygraph_lint.analysis.loops.calls import OF_LOADER
+from pygraph_lint.analysis.program.annotations import annotated_parameter
 from pygraph_lint.analysis.program.argument_values import forwarded_parameter, passed
 from pygraph_lint.analysis.program.facts import Call, FunctionFacts
 from pygraph_lint.analysis.program.program import Program
@@ -59,8 +60,10 @@ def some_passes(
         mask = value.is_mask and value.ndim != 0 and is_tensor(value)
         if mask if need.kind == "mask" else value.kinds == v.NUMPY:
             return True
-        given = forwarded_parameter(value) if value.flags & v.SYMBOL else None
-        if given is not None and value.needs[0].name == given.name:
+        handed = forwarded_parameter(value) if value.flags & v.SYMBOL else None
+        whole = handed is not None and value.needs[0].name == handed.name
+        given = handed if whole else annotated_parameter(value)
+        if given is not None:
             asked = given._replace(kind=need.kind)
             if some_passes(functions, callers, asked, is_tensor, seen | {need}):
                 return True

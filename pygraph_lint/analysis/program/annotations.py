@@ -13,6 +13,7 @@ from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.program.names import Names
 from pygraph_lint.analysis.syntax.nodes import dotted
 
+_ANNOTATED = "the annotation of "  # how the evidence begins
 _SEQUENCES = frozenset(
     """
         builtins.list builtins.tuple builtins.set typing.List typing.Sequence typing.Iterable
@@ -76,8 +77,14 @@ def annotated(names: Names, node: ast.expr | None, what: str) -> Value:
         finally:
             names.aliases[node.id] = alias
     name = _qualified(names, node)
-    why = f"the annotation of {what} names {dotted(node)}" if what else ""
+    why = f"{_ANNOTATED}{what} names {dotted(node)}" if what else ""
     return v.UNKNOWN_VALUE if name is None else _of_type(names, name, why)
+
+
+def annotated_parameter(value: Value) -> Need | None:
+    """The parameter of which a value, a tensor, is known by its annotation alone."""
+    alone = value.needs in ((), (value.device_of,)) and not value.dtype
+    return value.device_of if alone and value.why.startswith(f"{_ANNOTATED}parameter") else None
 
 
 def _of_type(names: Names, name: str, why: str) -> Value:

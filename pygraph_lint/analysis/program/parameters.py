@@ -152,6 +152,8 @@ class Uses:
         return made_of.get(node.id, "") if isinstance(node, ast.Name) else _operand(node, names)
 
     def _read_attribute(self, name: str, node: ast.Attribute) -> None:
+        if node in self._tested_arms.get(name, ()):
+            return
         attribute = node.attr
         itself = isinstance(node.value, ast.Name) and node.value.id == name
         call = self._called.get(node)
@@ -160,8 +162,7 @@ class Uses:
             self._placed.add(name)
         plain = attribute in ops.TENSOR_METHODS and not call  # no method: `net.dim == 2`
         if itself and (attribute not in _KNOWN or other or plain):
-            if node not in self._tested_arms.get(name, ()):
-                self.against.add(name)
+            self.against.add(name)
         elif itself and attribute in _ONLY_TENSORS_HAVE:
             self.shows.setdefault(name, f"`{name}` is used as a tensor: {name}.{attribute}")
         elif attribute == "to" and self.function.name == "__init__":

@@ -85,7 +85,8 @@ class ProjectView:
     code, ``called`` the qualified names of its functions that code of other files in regions calls,
     and with them, as ``function(size)``, the parameters with a default that most calls in regions
     pass, ``wrapping`` the decorators in it that put a function of their own around what they are
-    given.
+    given, ``waiting`` the names among `to` and `cuda` of which a class of the project, no module,
+    has a method without the parameter `non_blocking`.
     """
 
     module: str = "module"
@@ -97,12 +98,13 @@ class ProjectView:
     left_out: frozenset[Span] = frozenset()
     called: frozenset[str] = frozenset()
     wrapping: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:
         """The same text for the same view, in every process."""
         parts = (self.patched, self.subclassed, self.tensors, self.left_out)
-        names = (sorted(part) for part in (*parts, self.called, self.wrapping))
+        names = (sorted(part) for part in (*parts, self.called, self.wrapping, self.waiting))
         return repr((self.module, self.is_package, self.closed, *names))
 
 

@@ -14,8 +14,10 @@ from pygraph_lint.analysis.program.program import Program
 # How functions begin that run once, or around training: nobody compiles them.
 _SET_UP = (
     *("init_", "initi", "reset_param", "load", "save", "from_pretrained", "convert", "export"),
-    *("plot", "show", "visuali", "validat", "main", "test_"),
+    *("plot", "show", "visuali", "validat", "main", "test_", "extra_repr", "seed"),
 )
+# Folders and files of programs, and of what only tests use: users compile none of it.
+_OF_PROGRAMS = frozenset(("bin", "cli", "commands", "scripts", "testing", "_testing"))
 # How parameters are called that only what trains or judges a model gets.
 _OF_TRAINING = ("loader", "optimizer")
 # How many calls away files may be used.
@@ -37,7 +39,8 @@ class LibraryEntryPoints:
         may be so because of one that was given before.
         """
         for module in modules:
-            for name in () if _is_of_arrays(module) else module.functions:
+            beside = _is_of_arrays(module) or not _OF_PROGRAMS.isdisjoint(module.module.split("."))
+            for name in () if beside else module.functions:
                 outer = name.rpartition(".<locals>.")[0]
                 inside = outer and (in_region(outer) or _hands_out(self._program, outer, name))
                 if self._may_be_compiled(name, bool(inside)):
@@ -49,6 +52,7 @@ class LibraryEntryPoints:
         made_once = name.endswith(".__init__") and (
             self._program.is_module(function.owner) or function.owner not in self._named
         )
+        collates = any("collat" in part.lower() for part in name.split(".")[-2:])
         trains = (
             any(parameter.endswith(_OF_TRAINING) for parameter in function.parameters)
             or (bool(function.owner) and self._program.drives_training(function.owner))
@@ -56,33 +60,37 @@ class LibraryEntryPoints:
         )
         return (
             (inside or _may_be_named(name))
-            and not (made_once or trains or function.registered or _sets_up(function))
+            and not (made_once or trains or collates or function.registered or _sets_up(function))
             and (self._forwarded.takes_tensors(function) or self._is_of_module(function))
             and not self._works_with_files(name, _MAX_CALLS)
             and not self._runs_once(name, _MAX_CALLS)
         )
 
     def _runs_once(self, name: str, calls: int) -> bool:
-        """Whether a function is called only where its file is run as a script, or, a private method
-        of a module, only by constructors of modules and by others that only they call.
+        """Whether a function is called only where its file is run as a script, or only by
+        constructors of modules and by others that only they call, and is private or gets no tensor.
         """
+        function = self._program.functions[name]
         callers = self._callers.get(name, set()) - {name} if calls else set()
-        if not self._is_private(name):
-            return self._program.functions[name].run_as_script and not callers
-        return bool(callers) and all(
-            each.endswith(".__init__") or self._runs_once(each, calls - 1) for each in callers
+        if not callers:
+            return function.run_as_script
+        inner = self._is_private(name) or not (function.tensors or function.arrays)
+        return inner and all(
+            self._is_constructor(each) or self._runs_once(each, calls - 1) for each in callers
         )
 
     @cached_property
     def _callers(self) -> dict[str, set[str]]:
-        """Of each function that may run once, the functions that may call or name it."""
-        functions = self._program.functions
+        """Of each function, the functions that may call or name it."""
         callers: dict[str, set[str]] = {}
-        for function in functions.values():
-            for target in {each for _, found in edges(self._program, function) for each in found}:
-                if functions[target].run_as_script or self._is_private(target):
+        for function in self._program.functions.values():
+            for _, found in edges(self._program, function):
+                for target in found:
                     callers.setdefault(target, set()).add(function.name)
         return callers
+
+    def _is_constructor(self, name: str) -> bool:
+        return name.endswith(".__init__") and self._program.is_module(name.rpartition(".")[0])
 
     def _is_private(self, name: str) -> bool:
         owner, _, last = name.rpartition(".")
@@ -122,9 +130,11 @@ class LibraryEntryPoints:
 
 
 def _sets_up(function: FunctionFacts) -> bool:
-    """Whether a function that has to do with no tensor makes parameters or layers: it runs once."""
+    """Whether a function without parameters, or one that has to do with no tensor, makes parameters
+    or layers: it runs once.
+    """
     made = any(event.kind == "effect.parameter-made" for event in function.events)
-    return made and not function.takes_tensors
+    return made and not (function.parameters and function.takes_tensors)
 
 
 def _is_of_arrays(module: ModuleFacts) -> bool:
@@ -149,4 +159,4 @@ def _may_be_named(name: str) -> bool:
         return False
     if "<locals>" in name or last.startswith("__"):
         return "<locals>" not in name and last in ("__call__", "__init__")
-    return not last.lstrip("_").startswith(_SET_UP)
+    return not (last.lstrip("_").startswith(_SET_UP) or "state_dict" in last)

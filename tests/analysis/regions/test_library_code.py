@@ -330,10 +330,13 @@ def run(pos: torch.Tensor):
         ("pos[env] = pos[0]", "pos.argsort(0)", []),
     ],
 )
+@pytest.mark.parametrize("declared", ["env=...", "env: torch.Tensor"])
 def test_a_mask_that_a_caller_passes_for_an_index(
-    statement: str, places: str, expected: list[str]
+    statement: str, places: str, expected: list[str], declared: str
 ) -> None:
-    assert seen(PICKS.format(statement=statement, places=places)) == expected
+    if declared == "env=..." or places not in ("3", "slice(None)"):
+        source = PICKS.replace("env=...", declared).replace("where)", "where: torch.Tensor)", 1)
+        assert seen(source.format(statement=statement, places=places)) == expected
 
 
 SCRIPT = """
@@ -420,3 +423,71 @@ def test_files_of_data_sets_are_beside_models() -> None:
     for name, expected in (("datasets", []), ("sets", ["sync.tolist"])):
         linked, facts = project(RegionOptions(every=True), **{name: source})
         assert [event.kind for event in confirmed(linked, facts[name])] == expected
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "expected"),
+    [
+        ("tools", "rows", ["sync.tolist"]),
+        ("scripts.tools", "rows", []),
+        ("pkg._testing", "rows", []),
+        ("tools", "extra_repr", []),
+        ("tools", "add_to_state_dict", []),
+    ],
+)
+def test_what_is_by_its_name_not_compiled(file: str, function: str, expected: list[str]) -> None:
+    source = f"import torch\ndef {function}(x: torch.Tensor):\n    return x.tolist()\n"
+    linked, facts = project(RegionOptions(every=True), **{file: source})
+    assert [event.kind for event in confirmed(linked, facts[file])] == expected
+
+
+FIXED = """
+class Kernel(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.n = n
+        self.weight = self.fixed(n)
+    def fixed(self, size{more}):
+        w = (0.5 * torch.ones(size, size)).to(self.device)
+        return w * torch.triu(torch.ones_like(w), diagonal=1)
+    def forward(self, r: torch.Tensor):
+        return r * {use}
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "more", "expected"),
+    [
+        ("self.weight", "", []),
+        ("self.fixed(self.n)", "", ["host.moved"]),
+        ("self.weight", ", x: torch.Tensor = None", ["host.moved"]),  # users may call it
+    ],
+)
+def test_a_public_method_without_tensors_that_constructors_alone_call_runs_once(
+    use: str, more: str, expected: list[str]
+) -> None:
+    found = set(seen(FIXED.format(use=use, more=more)))
+    assert sorted(found & {"host.moved"}) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("pad_batch", ["sync.tolist"]), ("collate_pad", []), ("PadCollator", [])]
+)
+def test_what_collates_data_is_not_compiled(name: str, expected: list[str]) -> None:
+    call = "(x: torch.Tensor):\n{0}    return x.tolist()\n"
+    source = f"def {name}" + call.format("")
+    if name == "PadCollator":
+        source = f"class {name}:\n    def __call__" + call.replace("(x", "(self, x").format("    ")
+    assert seen(source) == expected
+
+
+def test_a_number_by_a_class_of_numpys() -> None:
+    source = """
+import numpy as np
+def one(x):
+    if isinstance(x, (int, np.integer)):
+        return [int(x)]
+    return x.view(-1)
+"""
+    assert seen(source) == []
+    assert seen(source.replace("isinstance(x, (int, np.integer))", "x[0] is 1")) == ["sync.number"]

@@ -28,8 +28,7 @@ class LoopCopy(Rewrite):
     def rewrite(self, site: Site) -> None:
         call = site.tree
         assert isinstance(call, ast.Call)
-        loader = (dotted(call.func) or "").endswith("DataLoader")
-        method = method_name(call)
+        loader, method = (dotted(call.func) or "").endswith("DataLoader"), method_name(call)
         name = "pin_memory" if loader else "non_blocking"
         moved = method in ("to", "cuda") and site.ask.callee(call) is None and len(call.args) <= 1
         if not loader and not moved:
@@ -39,6 +38,8 @@ class LoopCopy(Rewrite):
         given = keyword(call, name)
         off = given is None or (isinstance(given, ast.Constant) and not given.value)
         site.require("given", off, f"{name} is decided elsewhere")
+        sure = method not in site.finding.view.waiting or site.proven_tensor(call.func.value)  # type: ignore[attr-defined]
+        site.require("own-method", sure, f"a class of the project has a .{method}() of its own")
         reason = (
             "the batches have to be on the host, and take memory that is not swapped"
             if loader
