@@ -64,8 +64,8 @@ def leave_out(site: Site) -> None:
 
 
 _LEFT_OUT = (
-    "its own operations run one by one and give what eager code gives; torch.export, torch.jit and"
-    " others do not see into it"
+    "the function is no longer compiled: it gives what eager code gives, torch.export and torch.jit"
+    " do not see into it, and errors and warnings with `stacklevel` count one function more"
 )
 
 
