@@ -249,9 +249,7 @@ class Partition:
             going_on = self._apply(Event.CAPTURED)
         if not going_on:
             return FirstCall()
-        started = time.perf_counter()
         first = self._compare(observed, self._made[0], args)
-        self.region.compare_ms += (time.perf_counter() - started) * 1e3
         if first.accepted:
             self._accept(variant, self._made[0].replay)
         return first
@@ -276,7 +274,12 @@ class Partition:
         if not self._options.verify:
             results = captured.replay(args)  # None: its inputs changed during the call
             return FirstCall(results, made=results is not None, accepted=results is not None)
-        return self._maker.compare_first(self._function, self._signature, observed, captured, args)
+        started = time.perf_counter()
+        try:
+            given = (self._function, self._signature, observed, captured, args)
+            return self._maker.compare_first(*given)
+        finally:
+            self.region.compare_ms += (time.perf_counter() - started) * 1e3
 
     def _accept(self, variant: Variant, replay: Replay) -> None:
         """Let a graph serve, unless the region's life has ended meanwhile."""
@@ -371,6 +374,8 @@ class Partition:
         with self._life.lock:
             self._life.pause(not graphs)
             if graphs:
+                if self._life.state is State.DISMISSED:
+                    self.region.reason = ""
                 self._apply(Event.REOPEN)
             self._show()
             self._serving.pause()  # found again by the next call's key

@@ -2,8 +2,7 @@
 
 Compiled Dynamo graphs that are called one after the other in a loop switch together, because what
 the program feels is the time of the whole loop. One group has its trial at a time. A region that is
-decided has nothing of this left on its calls; one without a graph is counted while the compiled
-helper is being built, since another trial comes then.
+decided has nothing of this left on its calls.
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ import threading
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from pygraph_rt.interrupts import to_the_end
 from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 from pygraph_rt.reports.report import Region, log
 from pygraph_rt.select.agreed_trial import AgreedTrial
@@ -139,6 +139,17 @@ class CompiledGraph:
         return results
 
 
+@dataclass
+class Capturing:
+    """Since when (nanoseconds) a group makes its graphs; early: before they are as quick as they
+    will be; cycles: how often its loop was repeated meanwhile.
+    """
+
+    since: int
+    early: bool
+    cycles: int = 0
+
+
 class Group:
     """Compiled graphs that switch together. Its methods are called under the selector's lock, `ran`
     aside. last_call: when the leader was last called, in nanoseconds. baseline: its calls
@@ -153,8 +164,7 @@ class Group:
         self.last_call = 0
         self._selector = selector
         self._foreign = 0
-        self._cycles = 0
-        self._capturing_since = 0
+        self._capturing = Capturing(0, False)
         self._repeats = 0
         device = next((m.device for m in leader.members()), 0)
         self.baseline = Baseline(selector.instruments.on(device))
@@ -211,11 +221,17 @@ class Group:
         """
         self.last_call = now
         if self._selector.claim(self, now):
-            self.phase = Phase.CAPTURING
-            self._cycles, self._capturing_since = 0, now
-            self._watch(may_capture=True)
-            self._use(graphs=True)
-            return
+            self._capturing = Capturing(now, self._selector.will_be_quicker())
+            _wholly(self._make_graphs)
+        else:
+            _wholly(self._wait)
+
+    def _make_graphs(self) -> None:
+        self.phase = Phase.CAPTURING
+        self._watch(may_capture=True)
+        self._use(graphs=True)
+
+    def _wait(self) -> None:
         self.phase = Phase.WAITING
         for member in self.members():
             member.watch(None, False)
@@ -231,11 +247,11 @@ class Group:
 
     def _capture(self, now: int) -> None:
         """Wait until every region has its graph or was refused, then begin the trial."""
-        self._cycles += 1
+        self._capturing.cycles += 1
         found = [m.settled() for m in self.members()]
         most = _CAPTURING_CYCLES if GRAPH in found else _MOST_CAPTURING_CYCLES
-        waited = now - self._capturing_since
-        if None in found and (self._cycles < most or waited < _CAPTURING_NS):
+        waited = now - self._capturing.since
+        if None in found and (self._capturing.cycles < most or waited < _CAPTURING_NS):
             return
         first, shared = self.baseline.last, self._ballot()
         if GRAPH not in found or first is None:
@@ -243,13 +259,18 @@ class Group:
                 shared[0].announce(NO_GRAPH)
             self._finish(None)
             return
-        self.phase = Phase.COMPARING
+        trial: Trial | AgreedTrial
         if shared is None:
-            self._trial = Trial(first, self.baseline.instruments)
+            trial = Trial(first, self.baseline.instruments)
         else:
-            self._trial = AgreedTrial(*shared, self.baseline.instruments, self.leader.calls)
+            trial = AgreedTrial(*shared, self.baseline.instruments, self.leader.calls)
             self._selector.release(self)  # other ranks may have let another group begin
-        self._use(self._trial.candidate == GRAPH)
+        _wholly(partial(self._begin_trial, trial))
+
+    def _begin_trial(self, trial: Trial | AgreedTrial) -> None:
+        self._trial = trial
+        self.phase = Phase.COMPARING
+        self._use(trial.candidate == GRAPH)
 
     def _ballot(self) -> tuple[Ballot, bool] | None:
         """Where ranks vote on this group, and whether this rank votes for it; None: no ranks."""
@@ -261,21 +282,24 @@ class Group:
 
     def _compare(self, now: int) -> None:
         trial = self._trial
-        if trial is None or not trial.called(now):
+        if trial is None or (trial.choice is None and not trial.called(now)):
             return
         if trial.choice is not None:
             self._finish(trial.choice)
         else:
-            self._use(trial.candidate == GRAPH)
+            _wholly(partial(self._use, trial.candidate == GRAPH))
 
     def _finish(self, choice: Choice | None) -> None:
         """Act on a choice; None: no partition has a graph to choose."""
-        self._selector.release(self)
-        self.phase = Phase.DECIDED
-        alone, self._trial = not isinstance(self._trial, AgreedTrial), None
-        members = self.members()
-        for member in members:
-            settled = member.settled()
+        found = [(member, member.settled()) for member in self.members()]
+        _wholly(partial(self._decide, found, choice))
+        if choice is not None:
+            names = ", ".join(member.region.name for member, _ in found)
+            log.info("%s: %s, because %s.", names, choice.winner, choice.why)
+
+    def _decide(self, found: list[tuple[Member, str | None]], choice: Choice | None) -> None:
+        """The same, with what each partition has."""
+        for member, settled in found:
             if settled is None and (choice is None or choice.winner == NO_GRAPH):
                 member.leave("none of its calls could be captured during the trial")
             elif choice is None or settled != GRAPH:
@@ -286,21 +310,11 @@ class Group:
                     member.use(True)
                 else:
                     member.leave(choice.why)
+        self.phase = Phase.DECIDED
+        self._trial = None
+        for member, _ in found:
             member.watch(None, True)
-        if choice is not None:
-            names = ", ".join(m.region.name for m in members)
-            log.info("%s: %s, because %s.", names, choice.winner, choice.why)
-            if alone and choice.winner == NO_GRAPH and self._selector.will_be_quicker():
-                self.ask_later()
-
-    def ask_later(self) -> None:
-        """Have another trial once calls with graphs have become quicker. Ranks have none, because
-        they would not have it at the same time.
-        """
-        first = self.leader.first()
-        if first is not None:
-            ask = partial(self._selector.asked_later, self)
-            first.watch(Countdown(ask, _LEFT_BEHIND), True)
+        self._selector.release(self)
 
     def _note(self, member: Member, choice: Choice) -> None:
         """Report a choice, and remember it for later processes if it is no guess, and calls with
@@ -309,18 +323,35 @@ class Group:
         region, spread = member.region, choice.costs.get(choice.winner)
         region.choice, region.choice_why = choice.winner, choice.why
         region.candidates = {name: asdict(spread) for name, spread in choice.costs.items()}
-        if choice.noisy or self._selector.will_be_quicker():
+        if choice.noisy or self._capturing.early or self._selector.will_be_quicker():
             return
         period = spread.median if spread else 0.0
         self.leader.decisions.save(member.key, Decision(choice.winner, choice.why, period))
 
     def start_over(self) -> None:
         """Watch from the beginning: calls run compiled code."""
+        _wholly(self._watch_again)
+
+    def _watch_again(self) -> None:
         self.phase = Phase.WATCHING
         self._trial = None
         self.baseline = Baseline(self.baseline.instruments)
+        for member in self.members():
+            region = member.region
+            region.choice, region.choice_why, region.candidates = "", "", {}
         self._watch(may_capture=False)
         self._use(graphs=False)
+
+
+def _wholly(step: Callable[[], None]) -> None:
+    """Take a step that may be taken again: where an exception such as Ctrl-C comes in its middle,
+    it is taken to its end all the same, so that no half of a group is left behind.
+    """
+    try:
+        step()
+    except BaseException:
+        to_the_end(step)
+        raise
 
 
 class Countdown:
@@ -392,16 +423,6 @@ class Selector:
                 self._leave_behind(group, graph)
             else:
                 group.wait(graph)
-
-    def asked_later(self, group: Group) -> None:
-        """A group without graphs was called a number of times since its trial."""
-        with self._lock:
-            if group.phase is not Phase.DECIDED:
-                return
-            if self.will_be_quicker():
-                group.ask_later()
-            else:
-                group.start_over()
 
     def _leave_behind(self, group: Group, graph: CompiledGraph) -> None:
         """The group's leader is not called any more: Dynamo compiled it anew, say."""

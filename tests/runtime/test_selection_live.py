@@ -300,21 +300,15 @@ def test_what_was_measured_before_a_helper_was_built_is_not_remembered(tmp_path:
         building[0] = False
 
 
-def test_a_program_without_graphs_has_another_trial_when_the_helper_is_there() -> None:
-    machine, building = Machine(), [True]
-    selected = Selector(machine.instruments(), will_be_quicker=lambda: building[0])
+def test_a_group_that_starts_over_forgets_what_it_chose() -> None:
+    machine = Machine()
     part = Part(machine, **SLOWER)
-    watched = entry(selected, part)
-    run(part, 1600)
-    assert watched.group is not None
-    assert (part.choice, watched.group.phase) == (NO_GRAPH, Phase.DECIDED)
-    part.graph_us = 1.0
+    watched = entry(selector(machine), part)
     run(part, 640)
-    assert part.choice == NO_GRAPH, "it is still being built"
-    building[0] = False
-    run(part, 1600)
-    assert part.choice == GRAPH
-    assert part.watcher is None
+    assert watched.group is not None
+    assert part.region.choice == NO_GRAPH
+    watched.group.start_over()
+    assert (part.region.choice, part.region.choice_why, part.region.candidates) == ("", "", {})
 
 
 def test_there_is_one_trial_where_no_helper_is_being_built() -> None:

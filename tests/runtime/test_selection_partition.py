@@ -96,6 +96,19 @@ def test_a_graph_that_is_slower_is_freed(
     assert any("no graph, because" in r.getMessage() for r in decided)
 
 
+def test_a_graph_that_is_wanted_again_is_not_said_to_be_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = Machine(monkeypatch)
+    machine.partition.leave("it is slower")
+    assert "it is slower" in machine.region.reason
+    machine.partition.use(True)
+    for _ in range(4):
+        machine.call()
+    machine.partition.refresh()
+    assert (machine.region.state, machine.region.reason) == ("serving", "")
+
+
 def test_what_cannot_be_captured_is_left_with_its_own_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

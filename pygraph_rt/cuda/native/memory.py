@@ -26,6 +26,7 @@ import torch
 
 from pygraph_rt.cuda import native
 from pygraph_rt.cuda.native.build import UNFINISHED, compiler, enabled, make, private, target
+from pygraph_rt.interrupts import RLock, release
 
 SOURCE = Path(__file__).with_name("memory.cpp")
 _MODULE = "pygraph_memory"
@@ -118,7 +119,7 @@ class Helper:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         # Only ever tried: a forked process may get it from a thread that it has not.
-        self._lock = threading.Lock()
+        self._lock = RLock()
         self._process: subprocess.Popen[bytes] | None = None
         self._module: Any = None
         self._work = 0
@@ -135,25 +136,28 @@ class Helper:
         build starts when there is ENOUGH `work` for it, all that was asked with together.
         """
         self._work += work
-        if self.open and self._lock.acquire(blocking=False):
+        try:
             try:
-                self._look()
-            except (OSError, ImportError):
-                self.open = False
+                if self.open and self._lock.acquire(blocking=False):
+                    self._look()
             finally:
-                self._lock.release()
+                release(self._lock)
+        except (OSError, ImportError):
+            self.open = False
+        except BaseException:  # also one that came just before the release
+            release(self._lock)
+            raise
         return self._module
 
     def expect(self, work: int) -> None:
-        """Start a build for a graph that is about to be compiled, which takes about as long, if it
-        will do ENOUGH alone.
-        """
+        """Start a build while a graph that will do ENOUGH alone is being compiled."""
         if work >= ENOUGH:
             self.ask(work)
 
     @property
     def building(self) -> bool:
-        """Whether a build is under way, here or in another process."""
+        """Whether a build that was asked for is under way, here or in another process."""
+        self.ask()
         return self.open and self._work >= ENOUGH
 
     def _look(self) -> None:
@@ -164,8 +168,8 @@ class Helper:
             self._module = load_file(self._file)
         elif self._process is None and self._work >= ENOUGH:
             with alone(self.folder, wait=False) as nobody_builds:
-                pass
-            if nobody_builds:
+                self.open = bool(cxx())
+            if nobody_builds and self.open:
                 self._start()
         elif over:
             self.open = False
