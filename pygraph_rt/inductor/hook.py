@@ -157,7 +157,7 @@ def wrap_partitions(
         for i in range(len(maps))
     ]
     if inlined is None:
-        compiled.recursively_apply_fns([partial(_entered, wrap, info) for info in infos])
+        compiled.recursively_apply_fns([partial(_with_region, wrap, info) for info in infos])
         return
     region = wrap(inlined, infos[0])
     alone = inlined.runner.returns_all(len(maps[0].output_index_mapping))
@@ -166,7 +166,8 @@ def wrap_partitions(
     compiled.current_callable = replace_call(compiled.current_callable, runner.call, call)
 
 
-def _entered(wrap: WrapPartition, info: PartitionInfo, function: Function) -> Function:
+def _with_region(wrap: WrapPartition, info: PartitionInfo, function: Function) -> Function:
+    """A partition's function, with its region before it."""
     return region_call(wrap(function, info), info.region, function)
 
 
