@@ -491,3 +491,21 @@ def one(x):
 """
     assert seen(source) == []
     assert seen(source.replace("isinstance(x, (int, np.integer))", "x[0] is 1")) == ["sync.number"]
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"), [("nn.LSTM(4, 8)", ["effect.rnn"]), ("nn.Linear(4, 8)", [])]
+)
+def test_a_layer_of_several_classes_that_are_all_recurrent(other: str, expected: list[str]) -> None:
+    source = f"""
+class Decoder(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        if kind == "gru":
+            self.rnn = nn.GRU(4, 8)
+        else:
+            self.rnn = {other}
+    def forward(self, x):
+        return self.rnn(x)
+"""
+    assert seen(source) == expected

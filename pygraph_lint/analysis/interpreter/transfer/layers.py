@@ -55,9 +55,10 @@ def make_layer(state: State, name: str, site: CallSite) -> Value:
 
 def apply_layer(state: State, layer: Value, site: CallSite) -> Value:
     """``layer(x)`` for a layer of torch.nn."""
-    name = layer.cls
+    classes = v.classes(layer)
+    name = classes[0] if classes else ""
     why = f"returned by a {short(name)} layer" if name else "returned by a layer"
-    if name in RECURRENT:
+    if classes and all(each in RECURRENT for each in classes):
         state.event("effect.rnn", span_of(site.node), name)
     if name in _ASKING:
         place, mask, told = _ASKING[name]
@@ -66,4 +67,5 @@ def apply_layer(state: State, layer: Value, site: CallSite) -> Value:
             state.event("branch.if", span_of(site.node), name, given)
     state.function.takes_tensors = True
     result = v.tensor(why, "float", v.ON_DEVICE)
-    return v.sequence([result] * 2) if name in _PAIR_LAYERS else result
+    pair = bool(classes) and all(each in _PAIR_LAYERS for each in classes)
+    return v.sequence([result] * 2) if pair else result
