@@ -19,7 +19,7 @@ def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:
     function = site.function
     around = site.ask.parent(function) if function is not None else None
     if not isinstance(function, ast.FunctionDef) or around is None:
-        raise Declined("not inside a plain function")
+        raise Declined("it is not inside a plain function")
     site.expect_compiler()
     outer = around if isinstance(around, ast.Module) else site.ask.parent(around)
     named = isinstance(around, (ast.Module, ast.ClassDef)) and isinstance(outer, ast.Module)

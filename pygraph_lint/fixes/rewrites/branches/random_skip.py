@@ -33,7 +33,7 @@ class RandomSkip(Rewrite):
         test = _test(statement)
         part, probability = drawn_operand(site, test) or (test, None)
         if probability is None:
-            raise Declined("not a comparison of a draw of torch.rand with a probability")
+            raise Declined("it is not a comparison of a draw of torch.rand with a probability")
         site.require("pure", pure(probability), "the probability is computed by a call")
         tensor = pure(probability) and site.ask.is_tensor(probability)
         site.require(

@@ -77,7 +77,7 @@ class TensorBranch(Rewrite):
         assert isinstance(node, self.kinds)
         skips = site.finding.code == "PG306" and isinstance(node, ast.If)
         if skips or not is_within(site, node.test):
-            raise Declined("not the condition of a branch")
+            raise Declined("it is not what a branch asks (`if t:`, `a if t else b`)")
         tensors = tested_operands(site, node.test)
         statics = [part for part in operands(node.test) if part not in tensors]
         condition = truth(site, ast.BoolOp(ast.And(), tensors))
