@@ -101,7 +101,7 @@ _OBJECTS = {
     "BatchSampler": Value(v.SEQUENCE, item=INDICES),
     "Parameter": DEVICE,
 }
-_NO_TENSORS = ("device", "Generator", "no_grad", "enable_grad", "is_tensor", "finfo")
+_NO_TENSORS = ("device", "Size", "Generator", "no_grad", "enable_grad", "is_tensor", "finfo")
 # What trainers, and what they call, are named.
 _PARTS = (
     *(

@@ -159,4 +159,4 @@ def _may_be_named(name: str) -> bool:
         return False
     if "<locals>" in name or last.startswith("__"):
         return "<locals>" not in name and last in ("__call__", "__init__")
-    return not (last.lstrip("_").startswith(_SET_UP) or "state_dict" in last)
+    return not (last.lstrip("_").startswith(_SET_UP) or "state_dict" in last or "plot" in last)

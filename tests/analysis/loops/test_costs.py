@@ -233,6 +233,30 @@ def test_the_item_of_what_a_function_of_another_file_gives_is_a_read() -> None:
     assert kinds(source, other=other) == ["loop.read"]
 
 
+def test_a_size_that_an_object_keeps_is_none() -> None:
+    source = """
+    class Density(nn.Module):
+        def __init__(self, shape):
+            super().__init__()
+            self._shape = torch.Size(shape)
+        @property
+        def shape(self):
+            return self._shape
+        def log_prob(self, x: torch.Tensor):
+            if x.shape[1:] != self.shape:
+                raise ValueError
+            return x
+    def train(loader, device):
+        density = Density(device)
+        for x in loader:
+            x = x.to(device, non_blocking=True)
+            density.log_prob(x).sum().backward()
+    """
+    assert kinds(source) == []
+    of_tensors = source.replace("torch.Size(shape)", "torch.ones(3, device=shape)")
+    assert kinds(of_tensors) == ["loop.branch"]
+
+
 def test_as_tensor_of_what_a_method_computes_on_the_device_copies_nothing() -> None:
     source = """
     class Policy:

@@ -433,6 +433,7 @@ def test_files_of_data_sets_are_beside_models() -> None:
         ("pkg._testing", "rows", []),
         ("tools", "extra_repr", []),
         ("tools", "add_to_state_dict", []),
+        ("tools", "prepare_for_plot", []),
     ],
 )
 def test_what_is_by_its_name_not_compiled(file: str, function: str, expected: list[str]) -> None:
