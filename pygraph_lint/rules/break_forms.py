@@ -73,9 +73,10 @@ def form_of(code: str, event: Event, torch: str | None) -> Form | None:
     was never run.
     """
     known = _alike()
-    alone = known.alone.get(f"{code} {event.kind} {event.note('form')}")
-    if alone is not None:
-        return alone
+    kind = f"{code} {event.kind}"
+    for key in (f"{kind} {event.note('form') or event.subject}", kind):
+        if key in known.alone:
+            return known.alone[key]
     if code == "PG507" and event.subject.startswith("numpy."):
         holder, _, name = event.subject.removeprefix("numpy.").rpartition(".")
         return known.numpy.get(f".{name}" if holder else name, known.numpy[""])

@@ -245,13 +245,10 @@ def _consequences(rule: Rule, event: Event, form: Form | None, by_hand: bool) ->
     that is captured without tracing.
     """
     found = dict(rule.consequences)
+    if form is not None:
+        found |= {"compile": form.compile, "fullgraph": form.fullgraph}
     if by_hand:  # nothing is traced
         found |= {"compile": "ok", "fullgraph": "ok"}
-    of_numpy = event.kind == "host.numpy-number" or event.subject.startswith("numpy.")
-    # What numpy does is traced in part, and some of its breaks stay in a whole graph.
-    if form is not None and (form.compile != found["compile"] or of_numpy):
-        found["compile"] = form.compile
-        found["fullgraph"] = form.fullgraph
     if event.note("whole") == "yes":
         found["fullgraph"] = "ok"  # a list of unknown numbers
     if event.note("decides") == "yes" and found["compile"] == "break":

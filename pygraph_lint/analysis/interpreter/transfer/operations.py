@@ -45,6 +45,10 @@ _GIVE_FLOAT = frozenset(
     """.split()
 )
 _NUMBERED = ("split", "split_with_sizes", "tensor_split", "chunk")
+# Of those below, the operators that a graph takes an unknown number for.
+_GRAPHED = frozenset(
+    "add sub addmm addmv addr addbmm baddbmm addcmul addcdiv topk multinomial".split()
+)
 # Arguments that are Python numbers, with their places: the value of a tensor is read.
 _Numbers = tuple[tuple[str, int], ...]
 _NUMBERS_OF: dict[str, _Numbers] = {
@@ -175,7 +179,8 @@ def note_numbers(state: State, name: str, site: CallSite, receiver: Value | None
     """Record a tensor of the device that is given where the operator wants a Python number."""
     base = name.rstrip("_")
     arguments = site.positional if receiver is None else [receiver, *site.positional]
-    form = "multiplied" if name in _MULTIPLIED_FIRST else "operator"
+    form = "operator" if base in _GRAPHED else "constant"
+    form = "multiplied" if name in _MULTIPLIED_FIRST else form
     given: list[tuple[str, Value]] = []
     if base == "clamp":  # bounds are both numbers, or both tensors
         bounds = [
