@@ -353,6 +353,7 @@ METHODS = {
     "PG507": {
         "is_pinned": "y.detach().is_pinned()",
         "is_shared": "y.detach().is_shared()",
+        "as_subclass": "y.as_subclass(torch.Tensor)",
         "share_memory_": "y.detach().clone().share_memory_()",
         "storage": "y.detach().storage()",
         "storage_offset": "y.storage_offset()",

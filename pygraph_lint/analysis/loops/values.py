@@ -345,8 +345,8 @@ class LoopValues:
         if any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
             return v.NUMBER_VALUE
         sides = [node.left, *node.comparators]
-        if any(isinstance(side, ast.Constant) and side.value is None for side in sides):
-            return v.NUMBER_VALUE  # no tensor is equal to None: its values are not looked at
+        if any(isinstance(side, ast.Constant) and _is_no_number(side.value) for side in sides):
+            return v.NUMBER_VALUE  # no tensor is equal to it: its values are not looked at
         return self._together(sides)
 
     def _together(self, nodes: list[ast.expr]) -> Value:
@@ -404,6 +404,10 @@ class LoopValues:
 
 
 # Attributes of tensors that are known without their values.
+def _is_no_number(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
 _DESCRIBING = ops.NUMBER_ATTRIBUTES | {"shape", "dtype", "device", "size", "layout", "is_nested"}
 _PARTS = ("values", "indices")  # of what a reduction gives
 _HANDLERS: dict[type[ast.expr], Callable[[LoopValues, Any], Value]] = {

@@ -17,6 +17,7 @@ from pygraph_lint.analysis.program.facts import FunctionFacts
 from pygraph_lint.analysis.program.module import Module
 from pygraph_lint.analysis.program.module_values import kind_of_constant, tensor_made_at_import
 from pygraph_lint.analysis.program.names import FunctionNode
+from pygraph_lint.analysis.syntax.index_masks import beside_another, called_mask, compared_name
 from pygraph_lint.analysis.syntax.nodes import Body, children_but, is_constant, source_of, walk
 
 _KNOWN = (
@@ -143,7 +144,12 @@ class Uses:
             return
         for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
             mask = self._masks.get(part.id) if isinstance(part, ast.Name) else None
-            name = _compared(part, names) or _compared(mask, names) or _called_mask(part, names)
+            name = (
+                compared_name(part, names) or compared_name(mask, names) or called_mask(part, names)
+            )
+            indexed = isinstance(node.value, ast.Name) and node.value.id == name
+            if not indexed and beside_another(mask or part):
+                continue
             if name and node.lineno <= last.get(name, node.lineno):
                 text = source_of(node, 40)
                 self.suggests.setdefault(name, f"`{name}` is used as a tensor: {text}")
@@ -242,35 +248,6 @@ def _operand(node: ast.expr, names: set[str]) -> str:
     others = [part for part in operands if not (isinstance(part, ast.Name) and part.id in used)]
     explained = len(used) == 1 and all(isinstance(part, plain) for part in others)
     return used[0] if explained else ""
-
-
-def _compared(node: ast.expr | None, names: set[str]) -> str:
-    """The one of ``names`` whose ``~`` or comparison, or that of its elements, makes a mask."""
-    if isinstance(node, ast.Compare):
-        operands = [node.left, *node.comparators]
-        if any(map(_is_text, operands)):
-            return ""
-        if isinstance(node.ops[0], (ast.In, ast.NotIn, ast.Is, ast.IsNot)):
-            return ""
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
-        operands = [node.operand]
-    else:
-        return ""
-    bases = [part.value if isinstance(part, ast.Subscript) else part for part in operands]
-    used = {part.id for part in bases if isinstance(part, ast.Name) and part.id in names}
-    return used.pop() if len(used) == 1 else ""
-
-
-def _is_text(node: ast.expr) -> bool:
-    """Whether an expression is a text, or a column of a table: ``table["name"]``."""
-    node = node.slice if isinstance(node, ast.Subscript) else node
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
-def _called_mask(node: ast.expr, names: set[str]) -> str:
-    """The one of ``names`` that is an index, and is called a mask."""
-    name = node.id if isinstance(node, ast.Name) else ""
-    return name if name in names and "mask" in name.lower().split("_") else ""
 
 
 def assigned_names(function: ast.AST) -> set[str]:

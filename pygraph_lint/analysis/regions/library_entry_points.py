@@ -157,6 +157,8 @@ def _may_be_named(name: str) -> bool:
     last = name.rpartition(".")[2]
     if last == "<module>":
         return False
+    if last in ("setter", "deleter"):  # of a property
+        return False
     if "<locals>" in name or last.startswith("__"):
         return "<locals>" not in name and last in ("__call__", "__init__")
     return not (last.lstrip("_").startswith(_SET_UP) or "state_dict" in last or "plot" in last)

@@ -233,6 +233,23 @@ def test_the_item_of_what_a_function_of_another_file_gives_is_a_read() -> None:
     assert kinds(source, other=other) == ["loop.read"]
 
 
+@pytest.mark.parametrize(
+    ("test", "expected"), [("kind == 'log'", []), ("kind == 3", ["loop.branch"])]
+)
+def test_a_tensor_is_equal_to_no_text(test: str, expected: list[str]) -> None:
+    source = f"""
+    class Loss(nn.Module):
+        def forward(self, x, kind: torch.Tensor):
+            return x.log() if {test} else x
+    def train(model, loader, device):
+        loss = Loss()
+        for x in loader:
+            x = x.to(device, non_blocking=True)
+            loss(model(x), x.sum()).sum().backward()
+    """
+    assert kinds(source) == expected
+
+
 def test_a_size_that_an_object_keeps_is_none() -> None:
     source = """
     class Density(nn.Module):

@@ -1,0 +1,43 @@
+"""What users of a library do not compile, and names that a mask says nothing of."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.regions.test_library_code import seen
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"), [("@knots.setter", []), ("@staticmethod", ["sync.tolist"])]
+)
+def test_the_setter_of_a_property_is_not_compiled(write: str, expected: list[str]) -> None:
+    source = f"""
+class Spline(nn.Module):
+    @property
+    def knots(self):
+        return self._knots
+    {write}
+    def knots(self, value: torch.Tensor):
+        self._knots = value.tolist()
+"""
+    assert (
+        seen(source.replace("(self, value", "(value") if "static" in write else source) == expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("index", "expected"),
+    [
+        ("idx[idx >= limit]", []),  # `idx` is one: nothing says that `limit` is
+        ("idx[limit > 0]", ["branch.if"]),
+    ],
+)
+def test_a_name_beside_a_tensor_in_a_mask(index: str, expected: list[str]) -> None:
+    source = f"""
+def translate(x: torch.Tensor, limit):
+    idx = x.floor()
+    if limit > 3:
+        idx = idx + 1
+    return {index}
+"""
+    assert [kind for kind in seen(source) if kind == "branch.if"] == expected
