@@ -87,6 +87,7 @@ class FunctionFacts:
     wraps: bool = False  # functools.wraps: it stands in the place of another function
     on_host: bool = False  # has torch trace something, or gets objects of libraries without tensors
     uses_files: bool = False  # or plots, or other processes
+    of_numbers: bool = False  # no method, and gets nothing but numbers and texts
     run_as_script: bool = False  # its file calls it below ``if __name__ == "__main__":``
     trains: bool = False  # it clears gradients, has them computed, and makes a step with them
     decorators: tuple[str, ...] = ()

@@ -364,6 +364,8 @@ def _note_bound(
         value.kinds == v.INSTANCE and value.cls.startswith(_WITHOUT_TENSORS)
         for value in env.values()
     )
+    plain = [not value.kinds & ~(v.NUMBER | v.TEXT | v.NONE) for value in env.values()]
+    facts.of_numbers = bool(plain) and all(plain) and not facts.owner
     facts.takes_tensors = bool(facts.arrays) or any(map(_is_of_tensors, env.values()))
     made = [name for name, default in defaults.items() if module.is_host_tensor(default)]
     tensors = tuple((name, tensor_made_at_import(name)) for name in made)

@@ -61,6 +61,7 @@ class LibraryEntryPoints:
         return (
             (inside or _may_be_named(name))
             and not (made_once or trains or collates or function.registered or _sets_up(function))
+            and not function.of_numbers
             and (self._forwarded.takes_tensors(function) or self._is_of_module(function))
             and not self._works_with_files(name, _MAX_CALLS)
             and not self._runs_once(name, _MAX_CALLS)

@@ -41,3 +41,16 @@ def translate(x: torch.Tensor, limit):
     return {index}
 """
     assert [kind for kind in seen(source) if kind == "branch.if"] == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("taps: int, rate: float = 2.0", []),
+        ("taps: int, device: torch.device", ["sync.item"]),
+        ("taps: int, x: torch.Tensor", ["sync.item"]),
+    ],
+)
+def test_what_gets_numbers_alone_is_not_compiled(given: str, expected: list[str]) -> None:
+    body = "    w = torch.ones(taps, device='cuda')\n    return w.sum().item()\n"
+    assert seen(f"def design({given}):\n{body}") == expected
