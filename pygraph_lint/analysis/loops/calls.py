@@ -139,8 +139,11 @@ def is_trainer_part(owner: ast.ClassDef) -> bool:
 
 
 def says_tensor(hint: str) -> bool:
-    """Whether an annotation names a tensor of torch, not a container or a class of another kind."""
-    container = any(kind in hint.lower() for kind in ("list", "dict", "tuple"))
+    """Whether an annotation names a tensor of torch, not a container, a function or a class of
+    another kind.
+    """
+    others = ("list", "dict", "tuple", "callable")
+    container = any(kind in hint.lower() for kind in others)
     return not container and _TENSOR.search(hint) is not None
 
 

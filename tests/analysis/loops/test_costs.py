@@ -7,6 +7,7 @@ import textwrap
 import pytest
 
 from pygraph_lint.analysis.domain.region import RegionKind
+from pygraph_lint.analysis.loops.calls import says_tensor
 from tests.analysis.programs import as_given, confirmed, project
 
 HEAD = "import math\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
@@ -248,6 +249,11 @@ def test_a_tensor_is_equal_to_no_text(test: str, expected: list[str]) -> None:
             loss(model(x), x.sum()).sum().backward()
     """
     assert kinds(source) == expected
+
+
+def test_the_hint_of_a_function_that_gives_tensors_names_none() -> None:
+    assert says_tensor("torch.Tensor | None")
+    assert not says_tensor("Union[str, Callable[..., torch.Tensor]]")
 
 
 def test_a_size_that_an_object_keeps_is_none() -> None:
