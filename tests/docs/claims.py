@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -407,6 +408,29 @@ def _user_tests(tests: Sequence[dict[str, Any]]) -> Claims:
     )
 
 
+def _later_user_tests(tests: Sequence[dict[str, Any]]) -> Claims:
+    page, found, clear = "explanation/accuracy-method.md", [], []
+    for judged in tests:
+        assert len(judged["packages"]) == 8
+        shares = {}
+        for name, rows in judged["findings"].items():
+            counts = Counter(row["verdict"] for row in rows)
+            assert judged["counts"][name] == {v: counts[v] for v in ("right", "wrong", "unclear")}
+            shares[name] = f"{counts['right']} of {len(rows)}"
+        counts = judged["counts"]["regions all"]
+        clear.append(round(100 * counts["right"] / (counts["right"] + counts["wrong"])))
+        missed = judged["missed"]
+        found.append((shares, f"{missed['found']} of {missed['breaking statements']}"))
+    (first, one), (second, other) = found
+    yield page, "The last two each took 8 packages more"
+    both = (f"{first[name]} and {second[name]}" for name in ("default", "regions all"))
+    yield "README.md", f"then on 8 and 8: {', and '.join(both)}"
+    yield page, f"With default options {first['default']} and {second['default']} findings"
+    yield page, f"{first['regions all']} and {second['regions all']} are"
+    yield page, f"{one} and {other} breaking statements were found"
+    yield page, f"{min(clear)} to {max(clear)} % are right"
+
+
 def _last_rounds(judged: dict[str, Any]) -> Claims:
     page = "explanation/accuracy-method.md"
     then, after = judged["twelfth_round"]["then"], judged["thirteenth_round"]["after"]
@@ -465,6 +489,7 @@ def _accuracy() -> Claims:
     yield from _eleventh_round(judged["eleventh_round"])
     yield from _last_rounds(judged)
     yield from _user_tests([judged["user_test"], judged["second_user_test"]])
+    yield from _later_user_tests(judged["later_user_tests"])
     packages = len(judged["packages"])
     yield page, f"judged {number} findings with the default options, drawn from {packages} packages"
     yield "README.md", f"{judged['counts']['right']} of {number} right"
