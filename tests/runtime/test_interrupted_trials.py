@@ -124,3 +124,16 @@ def test_a_helper_that_is_there_is_not_being_built(
     helper._file.touch()
     monkeypatch.setattr(memory, "load_file", lambda file: "the module")
     assert not helper.building, "nobody else has looked"
+
+
+def test_what_another_process_builds_is_taken_without_a_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "cxx", list)
+    helper = Helper(tmp_path / "m")
+    with memory.alone(helper.folder):
+        helper.ask(ENOUGH)
+        assert helper.building
+    helper._file.touch()
+    monkeypatch.setattr(memory, "load_file", lambda file: "the module")
+    assert helper.ask() == "the module"

@@ -168,9 +168,11 @@ class Helper:
             self._module = load_file(self._file)
         elif self._process is None and self._work >= ENOUGH:
             with alone(self.folder, wait=False) as nobody_builds:
+                pass
+            if nobody_builds:
                 self.open = bool(cxx())
-            if nobody_builds and self.open:
-                self._start()
+                if self.open:
+                    self._start()
         elif over:
             self.open = False
 
