@@ -8,7 +8,6 @@ stays where it is.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -89,12 +88,13 @@ def _is_arithmetic(node: fx.Node) -> bool:
     if isinstance(target, torch._ops.OpOverload):
         seeded = torch.Tag.nondeterministic_seeded in target.tags
         return _is_on_host(value) and not target._schema.is_mutable and not seeded
-    return isinstance(value, (int, float, torch.SymInt, torch.SymFloat, torch.SymBool))
+    named = getattr(target, "__module__", None) in ("_operator", "math", "torch")
+    return named and isinstance(value, (int, float, torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
-def program(roots: Sequence[fx.Node]) -> tuple[str, list[fx.Node]]:
-    """The name of what computes these tensors (of one dtype), which `SIZE_VALUES` knows from here
-    on, and the integers that it takes, in order.
+def program(roots: Sequence[fx.Node]) -> tuple[Program, list[fx.Node]]:
+    """What computes these tensors (of one dtype), which `SIZE_VALUES` knows from here on, and the
+    integers that it takes, in order.
     """
     leaves = {leaf for root in roots for leaf in sizes_of(root) or ()}
     needed, waiting = set(leaves), list(roots)
@@ -122,26 +122,24 @@ def program(roots: Sequence[fx.Node]) -> tuple[str, list[fx.Node]]:
             copy.target, copy.args = aten._to_copy.default, (source,)
             copy.kwargs = {"dtype": dtype}
     graph.output(tuple(copies[root] for root in roots))
-    name = hashlib.sha256(str(graph).encode()).hexdigest()[:16]
     made = [root.meta["val"] for root in roots]
-    elements, kind = sum(value.numel() for value in made), made[0].dtype
-    function = fx.GraphModule({}, graph).forward
-    SIZE_VALUES().programs.setdefault(name, Program(function, elements, kind))
-    return name, taken
+    elements, dtype = sum(value.numel() for value in made), str(made[0].dtype).rpartition(".")[2]
+    found = Program(graph.python_code("self").src, elements, dtype)
+    SIZE_VALUES().learn(found)
+    return found, taken
 
 
 def number(root: fx.Node) -> bool | int | float | None:
     """What a CPU scalar always is; None where it is not a number, or not always the same one."""
-    value = root.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.dim() or value.dtype not in DTYPES:
+    known = root.meta.get("val")
+    if not isinstance(known, torch.Tensor) or known.dim() or known.dtype not in DTYPES:
         return None
     if sizes_of(root) != []:
         return None
-    name, _ = program([root])
+    found, _ = program([root])
     try:
-        with torch.inference_mode(False), torch.no_grad():
-            (made,) = SIZE_VALUES().programs[name].function()
+        (made,) = SIZE_VALUES().compute(found.name, ())
     except RuntimeError:  # it is the program that is to see it
         return None
-    found: bool | int | float = made.item()
-    return found if math.isfinite(found) else None
+    value: bool | int | float = made.item()
+    return value if math.isfinite(value) else None

@@ -8,6 +8,9 @@ namespace.
 
 from __future__ import annotations
 
+import hashlib
+import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -58,12 +61,29 @@ NUMBER = torch.ops.pygraph_1.number.default
 """A CPU scalar, always the same number, in memory of its own; no code is generated for it."""
 
 
-class Program(NamedTuple):
-    """What computes CPU tensors (of so many elements together, of one `dtype`) from integers."""
+_NAMES: dict[str, Any] = {
+    "torch": torch,
+    "device": torch.device,
+    "inf": math.inf,
+    "nan": math.nan,
+    **{f"math_{name}": value for name, value in vars(math).items()},
+    **{f"_operator_{name}": value for name, value in vars(operator).items()},
+}
 
-    function: Callable[..., tuple[torch.Tensor, ...]]
+
+class Program(NamedTuple):
+    """What computes CPU tensors (of so many elements together, of one `dtype`) from integers:
+    `source` is a method that fx has generated. It is kept with compiled graphs in caches.
+    """
+
+    source: str
     elements: int
-    dtype: torch.dtype
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        """It says all that the program does, in any process."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
 
 
 _Key = tuple[str, tuple[int, ...], torch.device]
@@ -72,14 +92,29 @@ _Key = tuple[str, tuple[int, ...], torch.device]
 class SizeValues:
     """What is computed from sizes alone.
 
-    programs: by name, which says all that they do: the same name is the same program in another
-    process. kept: every tensor that FROM_SIZES may return again.
+    programs: by name. kept: every tensor that FROM_SIZES may return again.
     """
 
     def __init__(self) -> None:
         self.programs: dict[str, Program] = {}
+        self._functions: dict[str, Callable[..., tuple[torch.Tensor, ...]]] = {}
         self.kept: dict[_Key, torch.Tensor] = {}
         self._seen: set[_Key] = set()
+
+    def learn(self, program: Program) -> None:
+        """Have FROM_SIZES know a program. Raises ValueError for a source that is none."""
+        found = dict(_NAMES)
+        try:
+            exec(program.source, found)
+            self._functions[program.name] = found["forward"]
+        except (KeyError, NameError, SyntaxError, TypeError) as error:
+            raise ValueError(f"not the source of a program: {error}") from None
+        self.programs[program.name] = program
+
+    def compute(self, name: str, sizes: Sequence[int]) -> tuple[torch.Tensor, ...]:
+        """What a program computes from these sizes, on the CPU."""
+        with torch.inference_mode(False), torch.no_grad():
+            return self._functions[name](None, *sizes)
 
     def has_room(self, made: torch.Tensor) -> bool:
         """Whether one more tensor may be kept."""
@@ -128,7 +163,7 @@ def _from_sizes(sizes: Sequence[int], program: str, device: torch.device) -> tor
         return found
     # Kept, so of no use if it were an inference tensor.
     with torch.inference_mode(False), torch.no_grad():
-        made = torch.cat([value.reshape(-1) for value in values.programs[program].function(*sizes)])
+        made = torch.cat([value.reshape(-1) for value in values.compute(program, sizes)])
         capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
         if capturing and made.numel() <= _MOST_FILLS:
             # No memory of the CPU's is read, and the caller's graph owns what it writes to.
@@ -150,7 +185,7 @@ def _waits_are_told(device: torch.device) -> bool:
 
 def _fake_from_sizes(sizes: Sequence[int], program: str, device: torch.device) -> torch.Tensor:
     known = SIZE_VALUES().programs[program]
-    return torch.empty((known.elements,), dtype=known.dtype, device=device)
+    return torch.empty((known.elements,), dtype=getattr(torch, known.dtype), device=device)
 
 
 def _number(value: float, dtype: torch.dtype) -> torch.Tensor:

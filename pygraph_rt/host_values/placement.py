@@ -41,7 +41,7 @@ from pygraph_rt.host_values.crossings import (
     value_of,
 )
 from pygraph_rt.host_values.from_sizes import is_held, number, program, sizes_of
-from pygraph_rt.host_values.ops import FROM_SIZES, NUMBER, STAY, TO_GPU
+from pygraph_rt.host_values.ops import FROM_SIZES, NUMBER, STAY, TO_GPU, Program
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -49,7 +49,7 @@ aten, prims = torch.ops.aten, torch.ops.prims
 @dataclass(frozen=True)
 class Placement:
     """What the pass did. values, nbytes: copied to a GPU on each call, in `copies` copies.
-    constants: made on a GPU instead, or computed once for the same sizes.
+    constants: made on a GPU instead, or computed once for the same sizes, by `programs`.
     """
 
     values: int = 0
@@ -57,6 +57,7 @@ class Placement:
     copies: int = 0
     constants: int = 0
     notes: tuple[Note, ...] = ()
+    programs: tuple[Program, ...] = ()
 
 
 def place(graph: fx.Graph) -> Placement:
@@ -81,7 +82,12 @@ def place(graph: fx.Graph) -> Placement:
     _erase_unused(graph, {*_return_numbers(graph), *(c.value for c in crossings)})
     _pin(graph)
     return Placement(
-        rewriter.values, rewriter.nbytes, rewriter.copies, rewriter.constants, tuple(notes)
+        rewriter.values,
+        rewriter.nbytes,
+        rewriter.copies,
+        rewriter.constants,
+        tuple(notes),
+        tuple(rewriter.programs),
     )
 
 
@@ -94,6 +100,7 @@ class _Rewriter:
     def __init__(self, graph: fx.Graph) -> None:
         self.graph = graph
         self.made: dict[fx.Node | tuple[fx.Node, torch.device], fx.Node] = {}
+        self.programs: list[Program] = []
         self.values = self.nbytes = self.copies = self.constants = 0
 
     def compute_once(self, crossings: list[Crossing]) -> None:
@@ -102,16 +109,18 @@ class _Rewriter:
         inputs = [node for node in order if node.op == "placeholder"]
         groups: dict[Any, dict[fx.Node, None]] = {}
         for c in crossings:
-            found, sizes = tensor_of(c.root), sizes_of(c.root)
-            assert found is not None
+            made, sizes = tensor_of(c.root), sizes_of(c.root)
+            assert made is not None
             assert sizes is not None
             known = max((*sizes, *inputs[-1:]), key=order.__getitem__, default=None)
-            groups.setdefault((known, c.device, found.dtype), {})[c.root] = None
+            groups.setdefault((known, c.device, made.dtype), {})[c.root] = None
         for (known, device, _), roots in groups.items():
             if known is None:  # of a graph without inputs, where nothing comes ahead
                 continue
-            name, sizes = program(list(roots))
-            flat = self._insert(known, FROM_SIZES, (sizes, name, device), next(iter(roots)))
+            found, sizes = program(list(roots))
+            self.programs.append(found)
+            taken = (sizes, found.name, device)
+            flat = self._insert(known, FROM_SIZES, taken, next(iter(roots)))
             self._split(flat, list(roots), device, None, flat)
             self.constants += len(roots)
 

@@ -28,12 +28,27 @@ for _ in range(3):
 print(len(tuned), torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"])
 """
 
+RESIZED = """
+import torch
+import pygraph_rt
 
-def run(folder: Path) -> tuple[int, int]:
-    """(kernels tuned, graphs that came out of the cache) in a process of its own."""
+def resized(x):
+    return torch.nn.functional.interpolate(x, scale_factor=2.0, mode="nearest") + 1
+
+step = torch.compile(resized, backend="pygraph", dynamic=True)
+for side in (8, 12, 16) * 4:
+    x = torch.rand(1, 2, side, side, device="cuda")
+    assert torch.equal(step(x), resized(x))
+known = len(pygraph_rt.host_values.ops.SIZE_VALUES().programs)
+print(known, torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"])
+"""
+
+
+def run(folder: Path, program: str = PROGRAM) -> tuple[int, int]:
+    """(kernels tuned, or programs known, and graphs that came out of the cache) in a process."""
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder)}
     found = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
     tuned, hits = map(int, found.stdout.split())
     return tuned, hits
@@ -45,3 +60,12 @@ def test_a_second_process_tunes_nothing_again(tmp_path: Path) -> None:
         pytest.fail("no kernel of the program is tuned: the test shows nothing")
     assert hits == 0
     assert run(tmp_path) == (0, 1)
+
+
+def test_a_second_process_computes_values_from_sizes(tmp_path: Path) -> None:
+    known, _ = run(tmp_path, RESIZED)
+    if not known:
+        pytest.fail("the program has no value that is computed from sizes: the test shows nothing")
+    again, hits = run(tmp_path, RESIZED)
+    assert again == known
+    assert hits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator
 from typing import Any
@@ -267,8 +268,7 @@ def test_held_tensors_of_every_dtype(dtype: torch.dtype) -> None:
     value = b(aten.flip.default, b.held(held), [0])
     _, targets = b.placed(b(torch.ops.prims.device_put.default, value, GPU), b.x)
     assert TO_GPU in targets  # because it is returned
-    name, _ = program([value])
-    (made,) = ops.SIZE_VALUES().programs[name].function()
+    (made,) = ops.SIZE_VALUES().compute(program([value])[0].name, ())
     assert made.dtype == dtype
     assert torch.equal(made, held.flip(0))
 
@@ -338,7 +338,7 @@ def test_the_name_of_a_program_says_what_it_does() -> None:
         b = Builder()
         root = b(aten.neg.default, b.held(torch.tensor(value)))
         b.graph = fx.GraphModule(b.attributes, b.graph).graph
-        held.append(program([root])[0])
+        held.append(program([root])[0].name)
     assert held[0] == held[1] != held[2]
 
     def name(divisor: float) -> str:
@@ -347,15 +347,41 @@ def test_the_name_of_a_program_says_what_it_does() -> None:
         assert sizes_of(root) == [b.height]
         found, sizes = program([root])
         assert sizes == [b.height]
-        return found
+        return found.name
 
     assert name(2.0) == name(2.0)
     assert name(2.0) != name(2.0000000000000004)
 
 
+def test_another_process_knows_a_program_by_its_source() -> None:
+    b = Builder()
+    found, _ = program([b(aten.div.Tensor, b.scalar(b.height), math.inf), b.scalar(b.height)])
+    ops.SIZE_VALUES.forget()
+    with pytest.raises(KeyError):
+        FROM_SIZES([3], found.name, CPU)
+    ops.SIZE_VALUES().learn(found)
+    assert FROM_SIZES([3], found.name, CPU).tolist() == [0.0, 3.0]
+
+
+@pytest.mark.parametrize("source", ["", "def forward(:", "unknown()", None])
+def test_what_is_no_source_of_a_program_is_refused(source: Any) -> None:
+    with pytest.raises(ValueError, match="not the source of a program"):
+        ops.SIZE_VALUES().learn(ops.Program(source, 1, "float32"))
+
+
+def test_a_function_that_no_source_names_is_no_arithmetic() -> None:
+    b = Builder()
+    doubled = b(lambda size: 2 * size, b.height)
+    assert sizes_of(b.scalar(doubled)) is None
+    for known in (operator.neg, math.trunc, torch.sym_int):
+        found, _ = program([b.scalar(b(known, b.height))])
+        (made,) = ops.SIZE_VALUES().compute(found.name, [3])
+        assert abs(made.item()) == 3
+
+
 def named(divisor: float) -> str:
     b = Builder()
-    return program([b(aten.div.Tensor, b.scalar(b.height), divisor)])[0]
+    return program([b(aten.div.Tensor, b.scalar(b.height), divisor)])[0].name
 
 
 def test_the_same_sizes_are_the_same_memory() -> None:
@@ -376,7 +402,7 @@ def test_no_more_bytes_are_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(ops, "_MOST_BYTES", 150)
     for side in (5, 6):
         b = Builder()
-        name, _ = program([mask(b, side)])
+        name = program([mask(b, side)])[0].name
         for _ in range(2):
             made = FROM_SIZES([], name, CPU)
             expected = torch.full((side, side), float("-inf")).triu(1)
@@ -405,7 +431,8 @@ def test_what_depends_on_no_size_is_kept_at_once() -> None:
     b = Builder()
     root = b(aten.div.Tensor, b.scalar(b.height), 1.0)
     root.args[0].args = (7,)
-    name, sizes = program([root])
+    found, sizes = program([root])
+    name = found.name
     assert not sizes
     first, second = (FROM_SIZES([], name, CPU) for _ in range(2))
     assert first.item() == 7.0
