@@ -70,9 +70,14 @@ class _Words:
     """What each pair of words, one of each capture, is: looked up once for each pair."""
 
     def __init__(
-        self, maps: tuple[AddressMap, AddressMap], statics: AddressMap, owner: Owner
+        self,
+        maps: tuple[AddressMap, AddressMap],
+        statics: AddressMap,
+        owner: Owner,
+        nowhere: Callable[[int], bool],
     ) -> None:
-        self._maps, self._statics, self._owner = maps, statics, owner
+        self._maps, self._statics = maps, statics
+        self._owner, self._nowhere = owner, nowhere
         self._known: dict[tuple[int, int], tuple[Block, int] | None] = {}
 
     def pointer(self, node: Node, pair: tuple[int, int]) -> tuple[Block, int] | None:
@@ -80,9 +85,39 @@ class _Words:
         if pair not in self._known:
             found = _pointer(*pair, self._maps)
             if found is None:
-                _check_not_memory(node, *pair, self._maps, self._statics, self._owner)
+                self._check_not_memory(node, *pair)
             self._known[pair] = found
         return self._known[pair]
+
+    def _check_not_memory(self, node: Node, a: int, b: int) -> None:
+        """Raise Unprovable when a word that is no known pointer may be an address."""
+        if a == b:
+            if self._statics.find(a) is not None:
+                return
+            # Nothing given to one capture is known to the other, so a word that did not move cannot
+            # point to it: it is a number that looks like an address. Memory from a pool may have
+            # been kept by a library, so that is asked.
+            for blocks in self._maps:
+                found = blocks.find(a)
+                if found is not None and found[0].kind != "pool":
+                    return
+            foreign = self._owner(a)
+            if foreign is not None:
+                raise _unexplained(node, a, foreign)
+            return
+        padding = _is_padding(a, b, self._maps)
+        for word, other in ((a, b), (b, a)):
+            if not padding and self._is_given(word):
+                where = f"memory that the two captures ({a:#x}, {b:#x}) do not agree on"
+                raise _unexplained(node, word, where, Disagreement)
+            foreign = self._owner(word)
+            # A pointer is one in both captures.
+            if foreign is not None and (self._is_given(other) or not self._nowhere(other)):
+                raise _unexplained(node, word, foreign, Disagreement)
+
+    def _is_given(self, word: int) -> bool:
+        """Whether a word is an address of what one of the captures was given, or allocated."""
+        return any(blocks.find(word) is not None for blocks in self._maps)
 
 
 def _words_of(data: bytes) -> list[int]:
@@ -119,40 +154,6 @@ def _pointer(a: int, b: int, maps: tuple[AddressMap, AddressMap]) -> tuple[Block
     return None
 
 
-def _check_not_memory(
-    node: Node,
-    a: int,
-    b: int,
-    maps: tuple[AddressMap, AddressMap],
-    statics: AddressMap,
-    owner: Owner,
-) -> None:
-    """Raise Unprovable when a word that is no known pointer may be an address."""
-    if a == b:
-        if statics.find(a) is not None:
-            return
-        # Nothing given to one capture is known to the other, so a word that did not move cannot
-        # point to it: it is a
-        # number that looks like an address. Memory from a pool may have been kept by a library, so
-        # that is asked.
-        for blocks in maps:
-            found = blocks.find(a)
-            if found is not None and found[0].kind != "pool":
-                return
-        foreign = owner(a)
-        if foreign is not None:
-            raise _unexplained(node, a, foreign)
-        return
-    padding = _is_padding(a, b, maps)
-    for word in (a, b):
-        if not padding and any(blocks.find(word) is not None for blocks in maps):
-            where = f"memory that the two captures ({a:#x}, {b:#x}) do not agree on"
-            raise _unexplained(node, word, where, Disagreement)
-        foreign = owner(word)
-        if foreign is not None:
-            raise _unexplained(node, word, foreign, Disagreement)
-
-
 def _is_padding(a: int, b: int, maps: tuple[AddressMap, AddressMap]) -> bool:
     """Whether two words are a small number beside padding, which holds the upper half of a host
     pointer, or padding with two of them: the same number, or the same upper half, in both captures,
@@ -166,16 +167,23 @@ def _is_padding(a: int, b: int, maps: tuple[AddressMap, AddressMap]) -> bool:
     return same and max(numbers) < SMALL and pools
 
 
-def patch_plan(first: Capture, second: Capture, statics: AddressMap, owner: Owner) -> PatchPlan:
+def patch_plan(
+    first: Capture,
+    second: Capture,
+    statics: AddressMap,
+    owner: Owner,
+    nowhere: Callable[[int], bool] = lambda word: False,
+) -> PatchPlan:
     """Which words of `first` follow which block.
 
     `statics` are addresses that never move while the plan is in use (constants of the generated
     module). `owner(word)` describes the memory that a word may be an address of ("device
-    memory"), or is None for a number. Raises Unprovable when the captures differ in more than
+    memory"), or is None for a number. `nowhere(word)`: whether it is surely no address that a GPU
+    reads, nor what a pointer to nothing is. Raises Unprovable when the captures differ in more than
     addresses, or when an address cannot be explained; Disagreement when it is not the same in both.
     """
     _same_topology(first, second)
-    words = _Words((first.blocks, second.blocks), statics, owner)
+    words = _Words((first.blocks, second.blocks), statics, owner, nowhere)
     patches: list[Patch] = []
     for index, (a, b) in enumerate(zip(first.nodes, second.nodes, strict=True)):
         for field, fields in enumerate(zip(a.fields, b.fields, strict=True)):

@@ -111,7 +111,7 @@ def _patches(job: Job, first: Recording, second: Recording, unknown: UnknownWord
     probe.check_outputs(job.observed.plan, first.random)
     constants = generated.constants_of(job.function)
     plan = address_words.patch_plan(
-        first.capture, second.capture, _statics(constants), unknown.owner
+        first.capture, second.capture, _statics(constants), unknown.owner, unknown.nowhere
     )
     if first.random is None:
         return plan

@@ -66,6 +66,14 @@ class UnknownWords:
             self._known[word] = self._ask(word)
         return self._known[word]
 
+    def nowhere(self, word: int) -> bool:
+        """Whether a word has the form of an address, and is none of memory that a GPU reads, such
+        as one on the stack. Never where an operator may use memory of its own: it may have given
+        that back since.
+        """
+        formed = word >= 1 << 20 and not word >> 57
+        return formed and not self._may_keep_memory and self._memory_kind(word) is None
+
     def _ask(self, word: int) -> str | None:
         kind = self._memory_kind(word)
         if kind is None:

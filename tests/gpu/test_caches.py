@@ -31,6 +31,7 @@ print(len(tuned), torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_h
 RESIZED = """
 import torch
 import pygraph_rt
+from pygraph_rt.host_values.ops import SIZE_VALUES
 
 def resized(x):
     return torch.nn.functional.interpolate(x, scale_factor=2.0, mode="nearest") + 1
@@ -39,7 +40,7 @@ step = torch.compile(resized, backend="pygraph", dynamic=True)
 for side in (8, 12, 16) * 4:
     x = torch.rand(1, 2, side, side, device="cuda")
     assert torch.equal(step(x), resized(x))
-known = len(pygraph_rt.host_values.ops.SIZE_VALUES().programs)
+known = len(SIZE_VALUES().programs)
 print(known, torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"])
 """
 

@@ -252,6 +252,28 @@ def test_a_foreign_address_that_moves_is_refused() -> None:
         plan_of(word(0x600000000000), word(0x600000001000), owner=owner)
 
 
+def test_an_address_beside_one_of_nothing_is_what_nobody_wrote() -> None:
+    """Seen in a GRU cell: of 25 sizes that a structure has room for, one is written. Left of the
+    stack were a tensor's address in one capture, and one of the stack itself in the other.
+    """
+    tensor, stack, given = 0x600000000000, 0x7FFC4B582D2C, BASES[0]
+
+    def owner(value: int) -> str | None:
+        return "device memory" if value == tensor else None
+
+    pairs = [(tensor, stack), (stack, tensor)]
+    maps = (AddressMap([Range(given, SIZE, Block("pool", 0))]), AddressMap([]))
+    for first, second in pairs:
+        captures = two(word(first), word(second), maps)
+        assert patch_plan(*captures, NOTHING, owner, lambda w: w == stack).patches == ()
+        with pytest.raises(Disagreement, match="device memory"):
+            patch_plan(*captures, NOTHING, owner, lambda w: False)
+    with pytest.raises(Disagreement, match="device memory"):
+        patch_plan(*two(word(tensor), word(given), maps), NOTHING, owner, lambda w: True)
+    with pytest.raises(Unprovable, match="device memory"):
+        patch_plan(*two(word(tensor), word(tensor), maps), NOTHING, owner, lambda w: True)
+
+
 def test_a_constant_is_left_where_it_is() -> None:
     statics = AddressMap([Range(0x600000000000, 4096, Block("constant", 0))])
     plan = plan_of(

@@ -100,3 +100,12 @@ def test_where_no_operator_keeps_memory_half_an_address_is_none(word: int) -> No
 def test_a_whole_address_is_one_whatever_operators_keep(word: int) -> None:
     memory = snapshot(LOW, HALF)
     assert UnknownWords(memory, lambda address: "device", False).owner(word) == "device memory"
+
+
+@pytest.mark.parametrize("word", [0, 8, 0x7FFC_4B58_2D2C, (1 << 64) - 1])
+def test_what_is_nowhere_is_an_address_of_nothing_that_a_gpu_reads(word: int) -> None:
+    """Neither a null pointer nor another mark of none is."""
+    found = UnknownWords([], lambda address: None, may_keep_memory=False)
+    assert found.nowhere(word) == (word == 0x7FFC_4B58_2D2C)
+    assert not UnknownWords([], lambda address: "host", may_keep_memory=False).nowhere(word)
+    assert not UnknownWords([], lambda address: None).nowhere(word)
