@@ -73,6 +73,23 @@ def is_rare_outcome(test: ast.expr, holds: bool) -> bool:
     return not equal and _is_device(left) and not isinstance(right, (ast.Constant, ast.Call))
 
 
+def is_without_gpu(test: ast.expr, holds: bool) -> bool:
+    """Whether a condition that comes out so says that there is no GPU: ``device.type == "cpu"``."""
+    test, holds = without_not(test, holds)
+    if isinstance(test, ast.BoolOp):
+        joined = isinstance(test.op, ast.And) is holds
+        return joined and any(is_without_gpu(each, holds) for each in test.values)
+    if last_part(getattr(test, "func", test)) == "is_available":
+        return not holds and "cuda" in ast.unparse(test)
+    found = compared(test)
+    if found is None or not isinstance(found[1], (ast.Eq, ast.NotEq)):
+        return last_part(test) == "is_cuda" and not holds
+    asked = ast.unparse(found[0])
+    equal = isinstance(found[1], ast.Eq) is holds
+    place = getattr(found[2], "value", None)
+    return "device" in asked and place == ("cpu" if equal else "cuda")
+
+
 def _is_remainder(node: ast.expr) -> bool:
     """``step % n``, ``(self.global_step - 1) % n``."""
     return (

@@ -11,6 +11,7 @@ from typing import Any
 from pygraph_lint.analysis.control_flow.rare_branches import (
     begins_with_warning,
     is_rare_outcome,
+    is_without_gpu,
     only_reports,
 )
 from pygraph_lint.analysis.domain import ops
@@ -207,9 +208,11 @@ _WATCHING = re.compile(r"(^|_)(verbose|debug|profile|profiling|record_\w*stats)(
 
 
 def _is_without_device(state: State, node: ast.If, outcome: bool) -> bool:
-    """Whether one arm of an if statement is for programs without a device: the other one has calls
-    of ``.cuda()``.
+    """Whether one arm of an if statement is for programs without a device: the condition says so,
+    or the other one has calls of ``.cuda()``.
     """
+    if is_without_gpu(node.test, outcome):
+        return True
     arms = node.body, node.orelse
     this, other = arms if outcome else arms[::-1]
     if not node.orelse or not state.module.may_have("cuda"):

@@ -122,6 +122,8 @@ class Costs:
             return  # reported where it stands
         if isinstance(test, ast.Attribute) and self._is_called(test):
             return  # a module that may be missing
+        if self.values.parameters.is_container(test):
+            return
         value = self.values.of(test)
         if is_read(value):
             notes = (("inner", "yes"),) if self._turns_on_values(test) else ()

@@ -12,6 +12,7 @@ from pygraph_lint.analysis.control_flow.rare_branches import (
     STEP,
     begins_with_warning,
     is_rare_outcome,
+    is_without_gpu,
 )
 from pygraph_lint.analysis.control_flow.statement_graph import FUNCTIONS, BindingKind
 from pygraph_lint.analysis.loops.calls import losses
@@ -34,7 +35,9 @@ def statements_of_each_iteration(values: LoopValues, body: list[ast.stmt]) -> It
         if isinstance(statement, ast.If):
             rare = is_rare(values, statement.test) or _runs_once(values, statement)
             rare = rare or is_rare_outcome(statement.test, True)
-            usual = _asks_if_finite(statement.test)
+            usual = _has_gpu(statement.test)
+            if usual is None:
+                usual = _asks_if_finite(statement.test)
             if usual is None:
                 usual = _asks_if_training(statement.test)
             if not rare and usual is not False and not _is_exception(statement.body):
@@ -53,6 +56,12 @@ def statements_of_each_iteration(values: LoopValues, body: list[ast.stmt]) -> It
         elif isinstance(statement, ast.Match):
             for case in statement.cases:
                 yield from statements_of_each_iteration(values, case.body)
+
+
+def _has_gpu(test: ast.expr) -> bool | None:
+    """How a condition comes out where there is a GPU, if it asks for one."""
+    outcomes = [outcome for outcome in (True, False) if is_without_gpu(test, not outcome)]
+    return outcomes[0] if outcomes else None
 
 
 def _is_hook(values: LoopValues, statement: ast.stmt) -> bool:

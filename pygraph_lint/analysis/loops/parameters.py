@@ -23,6 +23,12 @@ from pygraph_lint.analysis.loops.joins import PASSED
 from pygraph_lint.analysis.queries.file_queries import FileQueries
 
 _ARRAY = re.compile(r"\b(ndarray|NDArray|np\.array|numpy\.array)\b")
+# An annotation that is a container, or None.
+_CONTAINER = re.compile(
+    r"(?:[\w.]*\bOptional\[)?(?:\w+\.)*(?:Ordered|Default|Mutable)?"
+    r"(?:dict|list|tuple|set|mapping|sequence)(?:\[.*\])?\]?(?: \| None)?",
+    re.IGNORECASE,
+)
 # Parameters that are numbers or texts of the host, whatever a call seems to pass for them.
 _OF_HOST = re.compile(r"(^|_)(epochs?|iters?|iterations?|stage|phase|mode|split|reduction|name)$")
 
@@ -74,6 +80,14 @@ class Parameters:
             return v.NUMPY_VALUE
         return None
 
+    def is_container(self, node: ast.expr) -> bool:
+        """Whether a name is a parameter that its annotation says is a container."""
+        if not isinstance(node, ast.Name):
+            return False
+        found = [each.node for each in self.queries.definitions.reaching(node)]
+        hints = [each.annotation for each in found if isinstance(each, ast.arg)]
+        return bool(hints) and len(hints) == len(found) and all(map(_says_container, hints))
+
     def given_by_hook(self, function: ast.AST, parameter: str) -> Value | None:
         """What a trainer passes to a step or a callback that it calls by its name."""
         owner = self.queries.owner(function)
@@ -95,6 +109,10 @@ class Parameters:
         if not parts[0]:
             return f"{self.module}.<module>" if isinstance(function, ast.Module) else None
         return ".".join([self.module, *reversed(parts)])
+
+
+def _says_container(hint: ast.expr | None) -> bool:
+    return hint is not None and _CONTAINER.fullmatch(ast.unparse(hint).strip("'\"")) is not None
 
 
 def _passed(function: str | None, parameter: str, written: str) -> Value:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from pygraph_lint.analysis.control_flow.rare_branches import is_rare_outcome
+from pygraph_lint.analysis.control_flow.rare_branches import is_rare_outcome, is_without_gpu
 from tests.analysis.loops.test_costs import kinds as in_loops
 from tests.analysis.programs import kinds
 
@@ -35,6 +35,40 @@ def test_how_a_condition_seldom_comes_out(test: str, if_true: bool, if_false: bo
     assert (is_rare_outcome(tree, True), is_rare_outcome(tree, False)) == (if_true, if_false)
 
 
+@pytest.mark.parametrize(
+    ("test", "if_true", "if_false"),
+    [
+        ("device.type == 'cuda'", False, True),
+        ("self.device.type != 'cuda'", True, False),
+        ("str(x.device) == 'cpu'", True, False),
+        ("not torch.cuda.is_available()", True, False),
+        ("torch.cuda.is_available() and pinned", False, False),
+        ("x.is_cuda", False, True),
+        ("x.is_cuda or fast", False, True),
+        ("device == other", False, False),
+        ("name == 'cuda'", False, False),
+        ("device.type == 'mps'", False, False),
+    ],
+)
+def test_how_a_condition_comes_out_without_a_gpu(test: str, if_true: bool, if_false: bool) -> None:
+    tree = ast.parse(test, mode="eval").body
+    assert (is_without_gpu(tree, True), is_without_gpu(tree, False)) == (if_true, if_false)
+
+
+@pytest.mark.parametrize(("place", "found"), [("cuda", []), ("mps", ["loop.copy"])])
+def test_the_arm_of_a_step_that_runs_without_a_gpu(place: str, found: list[str]) -> None:
+    source = f"""
+    def train(net, loader, device):
+        for x in loader:
+            if device.type == "{place}":
+                x = x.pin_memory().to(device, non_blocking=True)
+            else:
+                x = x.to(device)
+            net(x).sum().backward()
+    """
+    assert in_loops(source) == found
+
+
 MODULE = """
 import torch
 from torch import nn
@@ -59,6 +93,8 @@ class Model(nn.Module):
         ("self.shows(x)", False),
         ("if self.table.device != x.device: x = x * x.sum().item()", False),
         ("if x.shape[0] % 2 == 0: x = x * x.sum().item()", True),
+        ("if x.device.type == 'cpu': x = x * x.sum().item()", False),
+        ("if x.is_cuda: x = x * x.sum().item()", True),
     ],
 )
 def test_what_runs_on_few_calls_is_not_reported(line: str, found: bool) -> None:

@@ -6,7 +6,9 @@ import textwrap
 
 import pytest
 
+from pygraph_lint.analysis.regions.compiled import RegionOptions
 from tests.analysis.loops.test_costs import kinds
+from tests.analysis.programs import project
 
 
 @pytest.mark.parametrize(
@@ -284,3 +286,30 @@ def test_what_a_model_gets_as_it_is_is_on_the_device(head: str, expected: list[s
             total = lengths.sum().item()
     """
     assert kinds(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        ("Optional[dict]", []),
+        ("'dict | None'", []),
+        ("typing.Mapping[str, torch.Tensor]", []),
+        ("list[torch.Tensor]", []),
+        ("Any", ["loop.branch"]),
+        ("list_of_masks", ["loop.branch"]),
+    ],
+)
+def test_a_container_is_asked_how_much_it_holds(hint: str, expected: list[str]) -> None:
+    source = f"""
+    import torch
+    def loss(model, x, given: {hint}):
+        kwargs = {{}} if not given else given
+        return model(x, **kwargs).mean()
+    def train(model, loader, optimizer):
+        for x in loader:
+            x = x.cuda(non_blocking=True)
+            loss(model, x, x).backward()
+            optimizer.step()
+    """
+    linked, facts = project(RegionOptions(every=True), m=textwrap.dedent(source))
+    assert [event.kind for _, event in linked.loop_events(facts["m"])] == expected
