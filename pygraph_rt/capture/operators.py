@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from pygraph_rt.replaced_operators import is_replaced
+
 # A word whose upper bytes are this one lies outside of every address space.
 BYTE = 0xA5
 _TORCH = ("aten", "prims", "inductor")
@@ -52,13 +54,6 @@ def _keeps_nothing(function: Any, args: Any) -> bool:
     """
     if isinstance(function, torch._ops.OpOverload):
         known = function.namespace in _TORCH and not function._opname.startswith(_KEEP_MEMORY)
-        return known and not _replaced(function)
+        return known and not is_replaced(function, "CUDA")
     inner = [a for a in args if isinstance(a, torch._ops.OpOverload)]
     return bool(inner) and all(_keeps_nothing(operator, ()) for operator in inner)
-
-
-def _replaced(function: torch._ops.OpOverload) -> bool:
-    """Whether code in Python was registered for an operator of torch's on GPUs."""
-    overload = function._overloadname
-    name = function._opname + ("" if overload == "default" else f".{overload}")
-    return f"{function.namespace}/{name}/CUDA" in torch.library._impls

@@ -17,7 +17,8 @@ from torch import fx
 from torch._subclasses import fake_tensor
 from torch.fx.experimental import symbolic_shapes
 
-from pygraph_rt.host_values.ops import DTYPES, SIZE_VALUES, Program
+from pygraph_rt.host_values.ops import DTYPES, MODULES, SIZE_VALUES, Program
+from pygraph_rt.replaced_operators import is_replaced
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -70,25 +71,30 @@ def _held(node: fx.Node) -> torch.Tensor | None:
     found = attribute(node.all_input_nodes[0])
     if not isinstance(found, torch.Tensor) or isinstance(found, fake_tensor.FakeTensor):
         return None
-    small = _is_on_host(found) and found.numel() <= _MOST_HELD
-    return found if small and found.dtype in DTYPES else None
+    small = _is_on_host(found) and 0 < found.numel() <= _MOST_HELD
+    return found if small else None
 
 
 def _is_on_host(value: Any) -> bool:
-    """Whether a value is a CPU tensor of fixed size, and no large one."""
+    """Whether a value is a CPU tensor of numbers of fixed size, and no large one."""
     if not isinstance(value, torch.Tensor) or value.device.type != "cpu":
+        return False
+    if value.dtype not in DTYPES:
         return False
     fixed = value.layout is torch.strided and all(isinstance(n, int) for n in value.shape)
     return fixed and value.numel() * value.element_size() <= _LARGEST
 
 
 def _is_arithmetic(node: fx.Node) -> bool:
-    """Whether a node is a number, or a CPU tensor, and the same for the same arguments."""
+    """Whether a node is a number, or a CPU tensor, and the same for the same arguments: what an
+    operator of the program's own does, nobody knows.
+    """
     value, target = node.meta.get("val"), node.target
     if isinstance(target, torch._ops.OpOverload):
+        own = target.namespace in ("aten", "prims") and not is_replaced(target, "CPU")
         seeded = torch.Tag.nondeterministic_seeded in target.tags
-        return _is_on_host(value) and not target._schema.is_mutable and not seeded
-    named = getattr(target, "__module__", None) in ("_operator", "math", "torch")
+        return own and _is_on_host(value) and not target._schema.is_mutable and not seeded
+    named = getattr(target, "__module__", None) in MODULES
     return named and isinstance(value, (int, float, torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
@@ -114,8 +120,10 @@ def program(roots: Sequence[fx.Node]) -> tuple[Program, list[fx.Node]]:
             like: dict[str, Any] = {"dtype": held.dtype, "device": held.device}
             copies[node] = graph.call_function(torch.tensor, (held.tolist(),), like)
             continue
-        copy = copies[node] = graph.node_copy(node, copies.__getitem__)
-        copy.meta = {}
+        given = fx.map_arg((node.args, node.kwargs), copies.__getitem__)
+        # No name that generated code has for something else.
+        name = f"value_{len(copies)}"
+        copy = copies[node] = graph.create_node(node.op, node.target, *given, name=name)
         if copy.target is prims.convert_element_type.default:
             # The same, and ten times as fast when it is run as it is.
             source, dtype = copy.args

@@ -61,6 +61,10 @@ NUMBER = torch.ops.pygraph_1.number.default
 """A CPU scalar, always the same number, in memory of its own; no code is generated for it."""
 
 
+MODULES = ("builtins", "_operator", "math", "torch")
+"""Those of functions of numbers that a program may call."""
+
+# What generated code calls them, and what it writes.
 _NAMES: dict[str, Any] = {
     "torch": torch,
     "device": torch.device,

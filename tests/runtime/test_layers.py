@@ -15,6 +15,7 @@ LAYERS = (
     "interrupts",
     "files",
     "options",
+    "replaced_operators",
     "plan",
     "cuda",
     "reports",

@@ -273,6 +273,13 @@ def test_held_tensors_of_every_dtype(dtype: torch.dtype) -> None:
     assert torch.equal(made, held.flip(0))
 
 
+def test_what_is_complex_or_holds_nothing_is_not_computed_once() -> None:
+    b = Builder()
+    complex_ = b(aten.full.default, [2], 1.0, dtype=torch.complex64, device=CPU)
+    assert sizes_of(b(aten.abs.default, complex_)) is None
+    assert sizes_of(b(aten.neg.default, b.held(torch.zeros(0, 3)))) is None
+
+
 def test_held_tensors_that_are_large_or_not_known_are_not_computed_from() -> None:
     b = Builder()
     large = b(aten.neg.default, b.held(torch.zeros(300)))
@@ -369,11 +376,39 @@ def test_what_is_no_source_of_a_program_is_refused(source: Any) -> None:
         ops.SIZE_VALUES().learn(ops.Program(source, 1, "float32"))
 
 
+def test_an_operator_of_the_programs_own_may_give_something_else_each_time() -> None:
+    with torch.library._scoped_library("pygraph_test", "DEF") as library:
+        library.define("count(int n, *, Device? device=None) -> Tensor")
+        give = lambda n, device=None: torch.tensor(1.0 * n, device=device)  # noqa: E731
+        library.impl("count", give, "CompositeExplicitAutograd")
+        b = Builder()
+        root = b(torch.ops.pygraph_test.count.default, 3)
+        assert sizes_of(root) is None
+        _, targets = b.placed(b(aten.mul.Tensor, b.x, root), root)
+        assert TO_GPU in targets
+        assert not {FROM_SIZES, NUMBER} & {*targets}
+    with torch.library._scoped_library("aten", "IMPL") as library:
+        b = Builder()
+        root = b(aten.digamma.default, b.scalar(b.height))
+        assert sizes_of(root) == [b.height]
+        library.impl("digamma", lambda x: x, "CPU")
+        assert sizes_of(root) is None
+
+
+def test_no_name_of_a_graph_is_one_that_its_source_needs() -> None:
+    b = Builder()
+    half = b(operator.truediv, b.height, 4)
+    root_of = b(math.sqrt, half)
+    root_of.name = "math_floor"
+    found, _ = program([b.scalar(b(math.floor, root_of))])
+    assert ops.SIZE_VALUES().compute(found.name, [36])[0].item() == 3
+
+
 def test_a_function_that_no_source_names_is_no_arithmetic() -> None:
     b = Builder()
     doubled = b(lambda size: 2 * size, b.height)
     assert sizes_of(b.scalar(doubled)) is None
-    for known in (operator.neg, math.trunc, torch.sym_int):
+    for known in (operator.neg, math.trunc, torch.sym_int, abs, int):
         found, _ = program([b.scalar(b(known, b.height))])
         (made,) = ops.SIZE_VALUES().compute(found.name, [3])
         assert abs(made.item()) == 3
