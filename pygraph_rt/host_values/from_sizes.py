@@ -99,9 +99,7 @@ def _is_arithmetic(node: fx.Node) -> bool:
 
 
 def program(roots: Sequence[fx.Node]) -> tuple[Program, list[fx.Node]]:
-    """What computes these tensors (of one dtype), which `SIZE_VALUES` knows from here on, and the
-    integers that it takes, in order.
-    """
+    """What computes these tensors (of one dtype), and the integers that it takes, in order."""
     leaves = {leaf for root in roots for leaf in sizes_of(root) or ()}
     needed, waiting = set(leaves), list(roots)
     while waiting:
@@ -131,10 +129,8 @@ def program(roots: Sequence[fx.Node]) -> tuple[Program, list[fx.Node]]:
             copy.kwargs = {"dtype": dtype}
     graph.output(tuple(copies[root] for root in roots))
     made = [root.meta["val"] for root in roots]
-    elements, dtype = sum(value.numel() for value in made), str(made[0].dtype).rpartition(".")[2]
-    found = Program(graph.python_code("self").src, elements, dtype)
-    SIZE_VALUES().learn(found)
-    return found, taken
+    elements = sum(value.numel() for value in made)
+    return Program(graph.python_code("self").src, elements, made[0].dtype), taken
 
 
 def number(root: fx.Node) -> bool | int | float | None:
@@ -146,7 +142,7 @@ def number(root: fx.Node) -> bool | int | float | None:
         return None
     found, _ = program([root])
     try:
-        (made,) = SIZE_VALUES().compute(found.name, ())
+        (made,) = SIZE_VALUES().compute(found.source, ())
     except RuntimeError:  # it is the program that is to see it
         return None
     value: bool | int | float = made.item()

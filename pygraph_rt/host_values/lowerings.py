@@ -48,12 +48,11 @@ def _to_gpu(values: Sequence[Any], device: torch.device) -> Any:
     return ir.TensorBox.create(ir.DeviceCopy(layout, [staged], (True,)))
 
 
-def _from_sizes(
-    copy: Callable[[Any], Any], sizes: Sequence[Any], program: str, device: torch.device
-) -> Any:
+def _from_sizes(copy: Callable[[Any], Any], sizes: Sequence[Any], *program: Any) -> Any:
+    """`program`: its source, its elements, their dtype and device."""
     from torch._inductor.virtualized import V
 
-    kept = _call(FROM_SIZES, sizes, program, device)
+    kept = _call(FROM_SIZES, sizes, *program)
     V.graph.never_reuse_buffers.add(kept.get_name())
     # Whoever computes from it reads it there; whoever writes to it, or returns it, has a copy.
     return copy(kept)

@@ -8,7 +8,6 @@ namespace.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -39,25 +38,29 @@ DTYPES = frozenset(
 )
 """Of what is copied, and of numbers."""
 
-_LIBRARY: Any = torch.library.Library("pygraph_1", "DEF")  # type: ignore[no-untyped-call]
+_LIBRARY: Any = torch.library.Library("pygraph_2", "DEF")  # type: ignore[no-untyped-call]
 _LIBRARY.define("to_gpu(Tensor[] values, Device device) -> Tensor")
 _LIBRARY.define("stay(Tensor(a) value) -> Tensor(a)")
-_LIBRARY.define("from_sizes(SymInt[] sizes, str program, Device device) -> Tensor")
+_LIBRARY.define(
+    "from_sizes(SymInt[] sizes, str source, int elements, ScalarType dtype, Device device)"
+    " -> Tensor"
+)
 _LIBRARY.define("number(Scalar value, ScalarType dtype) -> Tensor")
 
-TO_GPU = torch.ops.pygraph_1.to_gpu.default
+TO_GPU = torch.ops.pygraph_2.to_gpu.default
 """Elements of CPU tensors of one dtype, one after the other, in fresh memory of a GPU."""
 
-STAY = torch.ops.pygraph_1.stay.default
+STAY = torch.ops.pygraph_2.stay.default
 """A CPU tensor, which stays where it is."""
 
-FROM_SIZES = torch.ops.pygraph_1.from_sizes.default
-"""Elements of tensors of one dtype, one after the other, on a GPU, which a program computes on the
-CPU from sizes alone. In generated code they are read from memory that nobody writes to: that of the
-same sizes is the same from the second call on, for good, so that a graph may hold its address.
+FROM_SIZES = torch.ops.pygraph_2.from_sizes.default
+"""Elements of tensors of one dtype, one after the other, on a GPU, which a `Program` computes on
+the CPU from sizes alone; compiled code holds all of it, as caches give that to any process. It
+reads them from memory that nobody writes to: that of the same sizes is the same from the second
+call on, for good, so that a graph may hold its address.
 """
 
-NUMBER = torch.ops.pygraph_1.number.default
+NUMBER = torch.ops.pygraph_2.number.default
 """A CPU scalar, always the same number, in memory of its own; no code is generated for it."""
 
 
@@ -77,48 +80,33 @@ _NAMES: dict[str, Any] = {
 
 class Program(NamedTuple):
     """What computes CPU tensors (of so many elements together, of one `dtype`) from integers:
-    `source` is a method that fx has generated. It is kept with compiled graphs in caches.
+    `source` is a method that fx has generated.
     """
 
     source: str
     elements: int
-    dtype: str
-
-    @property
-    def name(self) -> str:
-        """It says all that the program does, in any process."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
+    dtype: torch.dtype
 
 
 _Key = tuple[str, tuple[int, ...], torch.device]
 
 
 class SizeValues:
-    """What is computed from sizes alone.
-
-    programs: by name. kept: every tensor that FROM_SIZES may return again.
-    """
+    """What is computed from sizes alone. kept: every tensor that FROM_SIZES may return again."""
 
     def __init__(self) -> None:
-        self.programs: dict[str, Program] = {}
-        self._functions: dict[str, Callable[..., tuple[torch.Tensor, ...]]] = {}
         self.kept: dict[_Key, torch.Tensor] = {}
+        self._functions: dict[str, Callable[..., tuple[torch.Tensor, ...]]] = {}
         self._seen: set[_Key] = set()
 
-    def learn(self, program: Program) -> None:
-        """Have FROM_SIZES know a program. Raises ValueError for a source that is none."""
-        found = dict(_NAMES)
-        try:
-            exec(program.source, found)
-            self._functions[program.name] = found["forward"]
-        except (KeyError, NameError, SyntaxError, TypeError) as error:
-            raise ValueError(f"not the source of a program: {error}") from None
-        self.programs[program.name] = program
-
-    def compute(self, name: str, sizes: Sequence[int]) -> tuple[torch.Tensor, ...]:
+    def compute(self, source: str, sizes: Sequence[int]) -> tuple[torch.Tensor, ...]:
         """What a program computes from these sizes, on the CPU."""
+        if source not in self._functions:
+            names = dict(_NAMES)
+            exec(source, names)
+            self._functions[source] = names["forward"]
         with torch.inference_mode(False), torch.no_grad():
-            return self._functions[name](None, *sizes)
+            return self._functions[source](None, *sizes)
 
     def has_room(self, made: torch.Tensor) -> bool:
         """Whether one more tensor may be kept."""
@@ -159,15 +147,17 @@ def _stay(value: torch.Tensor) -> torch.Tensor:
     return value.view_as(value)
 
 
-def _from_sizes(sizes: Sequence[int], program: str, device: torch.device) -> torch.Tensor:
-    key = (program, tuple(sizes), device)
+def _from_sizes(
+    sizes: Sequence[int], source: str, elements: int, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    key = (source, tuple(sizes), device)
     values = SIZE_VALUES()
     found = values.kept.get(key)
     if found is not None:
         return found
     # Kept, so of no use if it were an inference tensor.
     with torch.inference_mode(False), torch.no_grad():
-        made = torch.cat([value.reshape(-1) for value in values.compute(program, sizes)])
+        made = torch.cat([value.reshape(-1) for value in values.compute(source, sizes)])
         capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
         if capturing and made.numel() <= _MOST_FILLS:
             # No memory of the CPU's is read, and the caller's graph owns what it writes to.
@@ -187,9 +177,10 @@ def _waits_are_told(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.get_sync_debug_mode() != 0
 
 
-def _fake_from_sizes(sizes: Sequence[int], program: str, device: torch.device) -> torch.Tensor:
-    known = SIZE_VALUES().programs[program]
-    return torch.empty((known.elements,), dtype=getattr(torch, known.dtype), device=device)
+def _fake_from_sizes(
+    sizes: Sequence[int], source: str, elements: int, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    return torch.empty((elements,), dtype=dtype, device=device)
 
 
 def _number(value: float, dtype: torch.dtype) -> torch.Tensor:
@@ -200,7 +191,7 @@ _LIBRARY.impl("to_gpu", _to_gpu, "CPU")
 _LIBRARY.impl("from_sizes", _from_sizes, "CompositeExplicitAutograd")
 _LIBRARY.impl("number", _number, "CompositeExplicitAutograd")
 _LIBRARY.impl("stay", _stay, "CPU")
-torch.library.register_fake("pygraph_1::to_gpu", _fake_to_gpu, lib=_LIBRARY)
-torch.library.register_fake("pygraph_1::stay", _stay, lib=_LIBRARY)
-torch.library.register_fake("pygraph_1::from_sizes", _fake_from_sizes, lib=_LIBRARY)
-torch.library.register_fake("pygraph_1::number", _number, lib=_LIBRARY)
+torch.library.register_fake("pygraph_2::to_gpu", _fake_to_gpu, lib=_LIBRARY)
+torch.library.register_fake("pygraph_2::stay", _stay, lib=_LIBRARY)
+torch.library.register_fake("pygraph_2::from_sizes", _fake_from_sizes, lib=_LIBRARY)
+torch.library.register_fake("pygraph_2::number", _number, lib=_LIBRARY)

@@ -41,7 +41,7 @@ from pygraph_rt.host_values.crossings import (
     value_of,
 )
 from pygraph_rt.host_values.from_sizes import is_held, number, program, sizes_of
-from pygraph_rt.host_values.ops import FROM_SIZES, NUMBER, STAY, TO_GPU, Program
+from pygraph_rt.host_values.ops import FROM_SIZES, NUMBER, STAY, TO_GPU
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -49,7 +49,7 @@ aten, prims = torch.ops.aten, torch.ops.prims
 @dataclass(frozen=True)
 class Placement:
     """What the pass did. values, nbytes: copied to a GPU on each call, in `copies` copies.
-    constants: made on a GPU instead, or computed once for the same sizes, by `programs`.
+    constants: made on a GPU instead, or computed once for the same sizes.
     """
 
     values: int = 0
@@ -57,7 +57,6 @@ class Placement:
     copies: int = 0
     constants: int = 0
     notes: tuple[Note, ...] = ()
-    programs: tuple[Program, ...] = ()
 
 
 def place(graph: fx.Graph) -> Placement:
@@ -82,12 +81,7 @@ def place(graph: fx.Graph) -> Placement:
     _erase_unused(graph, {*_return_numbers(graph), *(c.value for c in crossings)})
     _pin(graph)
     return Placement(
-        rewriter.values,
-        rewriter.nbytes,
-        rewriter.copies,
-        rewriter.constants,
-        tuple(notes),
-        tuple(rewriter.programs),
+        rewriter.values, rewriter.nbytes, rewriter.copies, rewriter.constants, tuple(notes)
     )
 
 
@@ -100,7 +94,6 @@ class _Rewriter:
     def __init__(self, graph: fx.Graph) -> None:
         self.graph = graph
         self.made: dict[fx.Node | tuple[fx.Node, torch.device], fx.Node] = {}
-        self.programs: list[Program] = []
         self.values = self.nbytes = self.copies = self.constants = 0
 
     def compute_once(self, crossings: list[Crossing]) -> None:
@@ -118,8 +111,7 @@ class _Rewriter:
             if known is None:  # of a graph without inputs, where nothing comes ahead
                 continue
             found, sizes = program(list(roots))
-            self.programs.append(found)
-            taken = (sizes, found.name, device)
+            taken = (sizes, *found, device)
             flat = self._insert(known, FROM_SIZES, taken, next(iter(roots)))
             self._split(flat, list(roots), device, None, flat)
             self.constants += len(roots)

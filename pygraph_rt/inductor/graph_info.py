@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pygraph_rt.host_values.crossings import Note
-from pygraph_rt.host_values.ops import Program
 from pygraph_rt.host_values.placement import Placement
 from pygraph_rt.inductor.cuts import Cut
 from pygraph_rt.plan.outputs import Scalar
@@ -72,7 +71,6 @@ def from_text(text: str, name: str, source: str) -> GraphInfo:
         found: dict[str, Any] = json.loads(text)
         placement = found["placement"]
         placement["notes"] = tuple(Note(**note) for note in placement["notes"])
-        placement["programs"] = tuple(Program(*each) for each in placement["programs"])
         found["placement"] = Placement(**placement)
         found["cuts"] = tuple(Cut(*cut) for cut in found["cuts"])
         found["scalars"] = {int(i): role for i, role in found["scalars"]}

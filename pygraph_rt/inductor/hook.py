@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from pygraph_rt.host_values.crossings import host_only
 from pygraph_rt.host_values.lowerings import register_lowerings
-from pygraph_rt.host_values.ops import SIZE_VALUES
 from pygraph_rt.host_values.placement import Placement, place
 from pygraph_rt.inductor import autograd_cache
 from pygraph_rt.inductor.collectives import cut_at_what_runs_once
@@ -98,7 +97,7 @@ def compile_graphed(
         return compiled
 
     def restore(compiled: Any, known: str) -> None:
-        wrap_partitions(compiled, _known_again(known, name, source), wrap, refuse)
+        wrap_partitions(compiled, from_text(known, name, source), wrap, refuse)
 
     settings = {**patches, "triton.cudagraphs": True, "graph_partition": True}
     options = f"placement={placing and _compiles_cpp()}"
@@ -118,16 +117,6 @@ def _place(graph: Any) -> Placement:
     placement = place(graph.graph)
     graph.recompile()
     return placement
-
-
-def _known_again(text: str, name: str, source: str) -> GraphInfo:
-    """What is known of a graph that comes out of the cache, whose values placement has not seen in
-    this process. Raises ValueError for a text that is none.
-    """
-    info = from_text(text, name, source)
-    for program in info.placement.programs:
-        SIZE_VALUES().learn(program)
-    return info
 
 
 def _cuts(graph: Any) -> tuple[Cut, ...]:

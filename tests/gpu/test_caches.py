@@ -31,7 +31,7 @@ print(len(tuned), torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_h
 RESIZED = """
 import torch
 import pygraph_rt
-from pygraph_rt.host_values.ops import SIZE_VALUES
+from pygraph_rt.host_values.ops import kept
 
 def resized(x):
     return torch.nn.functional.interpolate(x, scale_factor=2.0, mode="nearest") + 1
@@ -40,13 +40,12 @@ step = torch.compile(resized, backend="pygraph", dynamic=True)
 for side in (8, 12, 16) * 4:
     x = torch.rand(1, 2, side, side, device="cuda")
     assert torch.equal(step(x), resized(x))
-known = len(SIZE_VALUES().programs)
-print(known, torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"])
+print(len(kept()), torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"])
 """
 
 
 def run(folder: Path, program: str = PROGRAM) -> tuple[int, int]:
-    """(kernels tuned, or programs known, and graphs that came out of the cache) in a process."""
+    """(kernels tuned, or values kept, and graphs that came out of the cache) in a process."""
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder)}
     found = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
@@ -64,9 +63,9 @@ def test_a_second_process_tunes_nothing_again(tmp_path: Path) -> None:
 
 
 def test_a_second_process_computes_values_from_sizes(tmp_path: Path) -> None:
-    known, _ = run(tmp_path, RESIZED)
-    if not known:
+    kept, _ = run(tmp_path, RESIZED)
+    if not kept:
         pytest.fail("the program has no value that is computed from sizes: the test shows nothing")
     again, hits = run(tmp_path, RESIZED)
-    assert again == known
+    assert again == kept
     assert hits

@@ -15,7 +15,6 @@ from torch._inductor.output_code import CompiledFxGraph
 
 import pygraph_rt
 from pygraph_rt import backend
-from pygraph_rt.host_values import ops
 from pygraph_rt.host_values.crossings import Note
 from pygraph_rt.host_values.placement import Placement
 from pygraph_rt.inductor import autograd_cache, hook
@@ -23,13 +22,10 @@ from pygraph_rt.inductor.cuts import Cut
 from pygraph_rt.inductor.graph_info import GraphInfo, from_text, to_text
 from pygraph_rt.inductor.partition_info import PartitionInfo
 
-PROGRAM = ops.Program(
-    "def forward(self, size_0):\n    return (torch.full((1,), math_sqrt(size_0)),)", 1, "float32"
-)
 INFO = GraphInfo(
     "graph 3/1",
     "f at m.py:7",
-    Placement(1, 4, 1, 2, (Note("a text", "m.py:8", "PG105"),), (PROGRAM,)),
+    Placement(1, 4, 1, 2, (Note("a text", "m.py:8", "PG105"),)),
     (Cut("split", "why", "m.py:9", "PG401"),),
     donated=frozenset({2, 1}),
     seeds=frozenset({4, 7}),
@@ -129,18 +125,6 @@ class Ours:
         """That of the forward, that of the backward."""
         found = [info.signature for info in self.seen]
         return sorted(found, key=lambda signature: signature.gradients)
-
-
-@pytest.mark.usefixtures("partitions_on_the_cpu", "way")
-def test_a_hit_knows_what_computes_values_from_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiled code reads them by the name of their program, which placement alone writes."""
-    monkeypatch.setattr(hook, "_place", lambda graph: Placement(programs=(PROGRAM,)))
-    step(Ours())
-    ops.SIZE_VALUES.forget()
-    before = hits()
-    step(Ours())
-    assert hits() == before + 1
-    assert ops.FROM_SIZES([16], PROGRAM.name, torch.device("cpu")).tolist() == [4.0]
 
 
 @pytest.mark.usefixtures("partitions_on_the_cpu", "way")
