@@ -78,6 +78,7 @@ def _machine(device: int) -> dict[str, str]:
     return {
         "gpu": torch.cuda.get_device_name(device),
         "driver": str(load().version()),
+        "helpers": str(_graph_maker().platform.native.launch is not None),
         **torch_support.versions(),
     }
 

@@ -104,7 +104,8 @@ def _dtypes() -> str:
 def _code() -> str:
     """A hash of the code that changes a graph before it is compiled, and of what is kept of it."""
     package = Path(__file__).parents[1]
-    files = sorted((*package.glob("host_values/*.py"), *package.glob("inductor/*.py")))
+    # An installation may have no sources, but files of compiled ones (*.pyc) in their places.
+    files = sorted((*package.glob("host_values/*.py*"), *package.glob("inductor/*.py*")))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 

@@ -9,12 +9,15 @@ import random
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pygraph_rt import backend
+from pygraph_rt.replay.platform import Native
 from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 from pygraph_rt.select import decision, remembered
 from pygraph_rt.select.decision import Block, Choice, cost, decide
@@ -444,6 +447,20 @@ def test_the_key_follows_code_and_machine_but_not_comments() -> None:
         remembered.code_key(SOURCE, "partition_0", {**facts, "torch": "2.12"}),
     ]
     assert len({key, *different}) == 4
+
+
+def test_a_choice_without_the_helper_is_none_for_a_process_that_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = SimpleNamespace(version=lambda: 13000)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda device: "H200")
+    monkeypatch.setattr(backend, "load", lambda: driver)
+    keys = set()
+    for launch in (None, print, len):
+        maker = SimpleNamespace(platform=SimpleNamespace(native=Native(launch)))
+        monkeypatch.setattr(backend, "_graph_maker", lambda maker=maker: maker)
+        keys.add(remembered.code_key(SOURCE, "partition_0", backend._machine(0)))
+    assert len(keys) == 2
 
 
 def test_the_folder_is_the_systems_or_the_one_that_is_named(
