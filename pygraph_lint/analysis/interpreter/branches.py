@@ -224,6 +224,9 @@ def _moves_to_cuda(body: list[ast.stmt]) -> bool:
     return any(method_name(each) == "cuda" for statement in body for each in walk(statement))
 
 
+_COUNTING = frozenset(("torch.arange", "torch.randperm", "torch.linspace"))
+
+
 def exec_while(state: State, node: ast.While) -> bool:
     """``while test: ...``, up to a fixed point."""
     return loop(
@@ -235,6 +238,10 @@ def exec_for(state: State, node: ast.For | ast.AsyncFor) -> bool:
     """``for target in iterated: ...``, up to a fixed point."""
     iterated = state.ev(node.iter)
     state.note_known(counted(state, node.iter))
+    called = node.iter.func if isinstance(node.iter, ast.Call) else None
+    if called is not None and state.qualified(called) in _COUNTING:
+        # Places: a host tensor of one place is read as a number is.
+        state.events.pop(("host.factory", node.iter.lineno, node.iter.col_offset), None)
     if iterated.cls.startswith("tqdm.") and not isinstance(node.iter, ast.Call):
         state.event("call", span_of(node.iter), iterated.cls)
 

@@ -48,8 +48,9 @@ _WAITING = frozenset(
         "torch.accelerator.synchronize",
     )
 )
-_ASKING = frozenset(
-    f"numpy.{name}" for name in ("isscalar", "shape", "ndim", "size", "iscomplexobj")
+# Others raise for a tensor of a device.
+_NUMPY_NUMBERS = frozenset(
+    f"numpy.{name}" for name in "float32 float64 int32 int64 bool_ float16".split()
 )
 # Functions whose results are as large as values say.
 _COUNTING = frozenset(
@@ -158,7 +159,7 @@ class Costs:
         name = self.values.queries.qualified(node.func) or self.values.of(node.func).cls
         if name.startswith("builtins."):
             yield from self._builtin(node, name.removeprefix("builtins."))
-        elif name.startswith(("math.", "numpy.")) and name not in _ASKING:
+        elif name.startswith("math.") or name in _NUMPY_NUMBERS:
             for each in node.args:
                 if is_read(self.values.of(each)):
                     yield cost("loop.read", node, name, self.values.of(each))
@@ -249,7 +250,8 @@ class Costs:
 
     def _method(self, node: ast.Call, function: ast.Attribute) -> Iterator[Event]:
         method, receiver = function.attr, function.value
-        if method in ("item", "tolist", "numpy", "__float__", "__int__") or moves_to_host(node):
+        forced = method == "numpy" and bool(node.keywords)  # else it raises for one of a device
+        if method in ("item", "tolist", "__float__", "__int__") or forced or moves_to_host(node):
             yield from self._copied_to_host(node, method, receiver)
         elif moves_to_device(node) or (method == "type" and names_cuda(self.values.of, node)):
             yield from self.copies.moved(node, receiver)

@@ -233,7 +233,8 @@ class Module:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 what = f"{node.name}.{statement.target.id}"
                 declared = annotated(self.names, statement.annotation, what)
-                attributes[statement.target.id] = declared
+                both = declared.kinds & v.NUMBER and declared.kinds & v.TENSOR
+                attributes[statement.target.id] = v.UNKNOWN_VALUE if both else declared
             elif isinstance(statement, ast.Assign):
                 for target in statement.targets:
                     if isinstance(target, ast.Name):

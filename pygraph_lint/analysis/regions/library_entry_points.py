@@ -14,7 +14,7 @@ from pygraph_lint.analysis.program.program import Program
 # How functions begin that run once, or around training: nobody compiles them.
 _SET_UP = (
     *("init_", "initi", "reset_param", "load", "save", "from_pretrained", "convert", "export"),
-    *("plot", "show", "visuali", "validat", "main", "test_", "extra_repr", "seed"),
+    *("plot", "set_", "show", "visuali", "validat", "main", "test_", "extra_repr", "seed"),
 )
 # Folders and files of programs, and of what only tests use: users compile none of it.
 _OF_PROGRAMS = frozenset(("bin", "cli", "commands", "scripts", "testing", "_testing"))
@@ -62,6 +62,7 @@ class LibraryEntryPoints:
             (inside or _may_be_named(name))
             and not (made_once or trains or collates or function.registered or _sets_up(function))
             and not function.of_numbers
+            and not self._gives_modules(function)
             and (self._forwarded.takes_tensors(function) or self._is_of_module(function))
             and not self._works_with_files(name, _MAX_CALLS)
             and not self._runs_once(name, _MAX_CALLS)
@@ -109,6 +110,11 @@ class LibraryEntryPoints:
         registered = (name for name, each in program.classes.items() if each.registered)
         named = (program.symbol(call.target) for call in calls if call.how == "mention")
         return frozenset((*named, *kept, *registered))
+
+    def _gives_modules(self, function: FunctionFacts) -> bool:
+        """Whether a function makes modules: nobody compiles it."""
+        returned = function.returns
+        return returned is not None and self._program.is_module(returned.cls)
 
     def _is_of_module(self, function: FunctionFacts) -> bool:
         """Whether a function is a module's method with a parameter that nothing explains."""

@@ -33,7 +33,7 @@ def merge_device(values: list[Value]) -> int:
     """
     tensors = [value for value in values if value.is_tensor]
     tensors = [value for value in tensors if not value.kinds & v.NUMBER] or tensors
-    if any(value.device == v.ON_HOST and value.ndim > 0 for value in tensors):
+    if any(value.device == v.ON_HOST and value.ndim != 0 for value in tensors):
         tensors = [value for value in tensors if value.kinds == v.TENSOR]
     found = {value.device for value in tensors}
     if v.ON_DEVICE in found:

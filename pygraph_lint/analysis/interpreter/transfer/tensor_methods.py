@@ -14,7 +14,7 @@ from pygraph_lint.analysis.interpreter.state import CallSite, Key, State
 from pygraph_lint.analysis.interpreter.transfer.factories import new_tensor, note_generator
 from pygraph_lint.analysis.interpreter.transfer.numpy_functions import need_numbers
 from pygraph_lint.analysis.interpreter.transfer.operations import note_numbers, torch_operation
-from pygraph_lint.analysis.syntax.nodes import dotted, source_of, span_of
+from pygraph_lint.analysis.syntax.nodes import dotted, method_name, source_of, span_of
 
 Method = Callable[[State, Value, str, CallSite], Value]
 
@@ -29,6 +29,8 @@ def tensor_method(state: State, base: Value, method: str, site: CallSite) -> Val
     # A parameter may turn it off, as most do.
     off = method == "requires_grad_" and site.positional and site.first.const is not True
     off = off and not base.flags & v.BUFFER
+    # A plain tensor becomes an object of a class; back is what breaks.
+    off = off or (method == "as_subclass" and site.first.cls not in ("", "torch.Tensor"))
     if method in state.module.sinks.methods and not off:
         state.event("method", span_of(site.node), f".{method}", base)
     note_generator(state, f".{method}", site)
@@ -178,6 +180,8 @@ def _note_copies(state: State, base: Value, method: str, target: int, site: Call
     like = next(
         (each.device_of for each in site.everything if each.is_tensor and each.device_of), None
     )
+    if not waits and method_name(getattr(node.func, "value", node)) == "pin_memory":
+        return
     if target == v.ON_DEVICE and base.device == v.ON_HOST:
         _note_moved(state, base, node)
     elif target == v.ANYWHERE and base.device == v.ON_HOST and like is not None:
