@@ -96,6 +96,7 @@ class SizeValues:
 
     def __init__(self) -> None:
         self.kept: dict[_Key, torch.Tensor] = {}
+        self._nbytes = 0
         self._functions: dict[str, Callable[..., tuple[torch.Tensor, ...]]] = {}
         self._seen: set[_Key] = set()
 
@@ -110,8 +111,15 @@ class SizeValues:
 
     def has_room(self, made: torch.Tensor) -> bool:
         """Whether one more tensor may be kept."""
-        nbytes = sum(value.nbytes for value in self.kept.values())
-        return len(self.kept) < _MOST_KEPT and nbytes + made.nbytes <= _MOST_BYTES
+        return len(self.kept) < _MOST_KEPT and self._nbytes + made.nbytes <= _MOST_BYTES
+
+    def keep(self, key: _Key, made: torch.Tensor) -> torch.Tensor:
+        """The tensor that is kept: another thread may have been faster, and a graph may hold the
+        address of its one.
+        """
+        found = self.kept.setdefault(key, made)
+        self._nbytes += made.nbytes if found is made else 0
+        return found
 
     def came_up_before(self, key: _Key) -> bool:
         """Whether these sizes are not ever new ones: a program whose sizes never come again is not
@@ -168,8 +176,7 @@ def _from_sizes(
             # During a capture torch refuses the other copy.
             return made.to(device, non_blocking=True, copy=True)
         moved = made.to(device, copy=True)  # waits: any stream may read it from now on
-    # Another thread may have been faster, and a graph may hold the address of its tensor.
-    return values.kept.setdefault(key, moved)
+    return values.keep(key, moved)
 
 
 def _waits_are_told(device: torch.device) -> bool:

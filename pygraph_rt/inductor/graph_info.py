@@ -79,5 +79,5 @@ def from_text(text: str, name: str, source: str) -> GraphInfo:
         if [type(found[each]) for each in names] != [bool, bool, bool, str, int]:
             raise TypeError("a value of another type")
         return GraphInfo(name, source, **found)
-    except (AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError) as error:
         raise ValueError(f"not the text of a graph: {error}") from None

@@ -93,7 +93,7 @@ class Decisions:
             if time.time() - path.stat().st_mtime > _OLDEST_S:
                 return None
             found = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         return _checked(found, key)
 

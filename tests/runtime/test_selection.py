@@ -365,6 +365,7 @@ def good() -> dict[str, Any]:
         json.dumps({**good(), "period_ms": "1"}),
         json.dumps({**good(), "period_ms": -1}),
         json.dumps({**good(), "period_ms": True}),
+        "[" * 100_000,
     ],
 )
 def test_a_file_of_somebody_else_is_as_good_as_none(text: str, tmp_path: Path) -> None:

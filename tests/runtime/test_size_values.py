@@ -30,11 +30,9 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
-    for table in (ops.SIZE_VALUES().kept, ops.SIZE_VALUES()._seen):
-        table.clear()
+    ops.SIZE_VALUES.forget()
     yield
-    for table in (ops.SIZE_VALUES().kept, ops.SIZE_VALUES()._seen):
-        table.clear()
+    ops.SIZE_VALUES.forget()
 
 
 class Builder:
@@ -435,6 +433,14 @@ def test_no_more_bytes_are_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> 
             expected = torch.full((side, side), float("-inf")).triu(1)
             assert torch.equal(made.view(side, side), expected)
     assert [t.numel() for t in ops.kept()] == [25]
+
+
+def test_two_threads_that_compute_the_same_keep_one() -> None:
+    values, key = ops.SIZE_VALUES(), ("", (1,), CPU)
+    first = values.keep(key, torch.zeros(8))
+    assert values.keep(key, torch.ones(8)) is first
+    assert values.has_room(torch.empty((ops._MOST_BYTES - 32) // 4))
+    assert not values.has_room(torch.empty(ops._MOST_BYTES // 4))
 
 
 def test_no_more_are_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:

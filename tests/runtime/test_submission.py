@@ -291,6 +291,20 @@ def test_a_file_that_others_may_write_is_not_loaded(built: Path) -> None:
     assert built.exists()
 
 
+@pytest.mark.parametrize("kept", [0.25, 0.6, 0.99])
+def test_a_file_that_is_cut_short_is_not_loaded(built: Path, kept: float) -> None:
+    """To load it may end the process."""
+    whole, folder = built.read_bytes(), built.parent / "other"
+    folder.mkdir(0o700)
+    file = folder / built.name
+    file.write_bytes(whole[: int(len(whole) * kept)])
+    file.chmod(0o755)
+    assert not build.trusted(file)
+    assert native.load.__wrapped__(folder) is None
+    file.write_bytes(whole)
+    assert build.trusted(file)
+
+
 def test_neither_are_files_and_folders_of_another_user(
     built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ import platform
 import shlex
 import shutil
 import stat
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -67,13 +68,29 @@ def private(folder: Path) -> bool:
 
 
 def trusted(file: Path) -> bool:
-    """Whether a file may be loaded: a regular file of this user's that nobody else may write."""
+    """Whether a file may be loaded: a regular file of this user's that nobody else may write, and
+    all of it.
+    """
     try:
         found = file.lstat()
+        shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not shared
+        return own and _is_whole(file, found.st_size)
     except OSError:
         return False
-    shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not shared
+
+
+def _is_whole(file: Path, size: int) -> bool:
+    """Whether nothing is missing at the end of a library: to load one that is cut short may kill
+    the process. The table of sections comes last (of ELF files for 64 bits; others are not looked
+    at).
+    """
+    with file.open("rb") as opened:
+        header = opened.read(64)
+    if header[:5] != b"\x7fELF\x02":
+        return True
+    table, _, _, _, _, entry, count = struct.unpack_from("<QI5H", header, 40)
+    return bool(table + entry * count <= size)
 
 
 def make(
@@ -102,6 +119,8 @@ def make(
             stdin=subprocess.DEVNULL,
             timeout=seconds,
         )
+        with Path(made).open("rb") as written:
+            os.fsync(written)
         Path(made).chmod(0o755)  # whatever the user's mask is
         check(Path(made))
         Path(made).replace(target)
