@@ -149,6 +149,8 @@ def _call_library(state: State, name: str, head: str, tail: str, site: CallSite)
         return constant(False)
     if name in ops.TRACED_DRAWS:
         return Value(v.NUMBER, flags=v.RANDOM, why=f"{name}() draws anew in each call")
+    if name == "random.Random":
+        return Value(v.INSTANCE, cls=name)
     if head in ("random", "time", "logging", "warnings"):
         return v.NUMBER_VALUE
     if name.partition(".")[0] in LIBRARIES:

@@ -28,7 +28,7 @@ from pygraph_lint.analysis.interpreter.value_calls import (
     note_method_of_result,
 )
 from pygraph_lint.analysis.program.facts import ANY_NAME
-from pygraph_lint.analysis.syntax.nodes import dotted, last_part, short, span_of
+from pygraph_lint.analysis.syntax.nodes import dotted, last_part, short, source_of, span_of
 
 _LOG_METHODS = frozenset(
     """
@@ -133,6 +133,16 @@ def _register(state: State, how: str, site: CallSite) -> None:
     state.module.set_attribute(state.owner, name, value)
 
 
+def _drawn(state: State, method: str, site: CallSite) -> Value:
+    """A draw from an object of Python's class of generators, of which torch traces some."""
+    if method == "random" or f"random.{method}" in ops.TRACED_DRAWS:
+        why = f"`{source_of(site.node, 40)}` draws anew in each call"
+        return Value(v.NUMBER, flags=v.RANDOM, why=why)
+    if state.module.sinks.has_call(f"random.{method}"):
+        state.event("call", span_of(site.node), f"random.{method}")
+    return v.NUMBER_VALUE
+
+
 def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: CallSite) -> Value:
     """A method of a value."""
     if is_distribution(base):
@@ -140,6 +150,8 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
     if base.kinds == v.INSTANCE and base.cls == "numpy.random.Generator":
         state.event("effect.numpy-random", span_of(site.node), f"{base.cls}.{method}")
         return v.NUMBER_VALUE
+    if base.kinds == v.INSTANCE and base.cls == "random.Random":
+        return _drawn(state, method, site)
     if method in _HELD and not any(state.module.has_method(c, method) for c in v.classes(base)):
         return _HELD[method]
     base = _by_method(state, base, method, holder, site)

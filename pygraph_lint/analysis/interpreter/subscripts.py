@@ -67,7 +67,7 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
         return base
     if base.kinds & (v.SEQUENCE | v.MAPPING):
         if base.kinds == v.SEQUENCE:
-            needs_number(state, node.slice, index)
+            needs_number(state, node.slice, index, "entry")
         sure = bool(index.needs) or not index.kinds & v.UNKNOWN
         if index.is_tensor and base.kinds == v.SEQUENCE and sure:
             # An index that is worked out has to be known; what a graph gets is one of its inputs.
@@ -167,6 +167,8 @@ def index_parts(
     lists: ast.expr | None = None
     for part in parts:
         value = state.ev(part)
+        if value.is_tensor and value.ndim < 0 and _is_of_two_places(state, part):
+            value = value._replace(ndim=0)
         if value.is_tensor:
             if value.ndim != 0 and (value.dtype == "bool" or _is_called_mask(part, value)):
                 mask = value
@@ -183,6 +185,12 @@ def index_parts(
         elif value.kinds & v.NUMBER:
             number = value
     return mask, lists, gathered, number
+
+
+def _is_of_two_places(state: State, index: ast.expr) -> bool:
+    """Whether an index is ``labels[i, j]``: tensors of indices seldom have more than two axes."""
+    parts = getattr(getattr(index, "slice", None), "elts", ())
+    return len(parts) > 1 and all(state.ev_quiet(part).kinds == v.NUMBER for part in parts)
 
 
 def _is_called_mask(index: ast.expr, value: Value) -> bool:

@@ -54,3 +54,37 @@ def translate(x: torch.Tensor, limit):
 def test_what_gets_numbers_alone_is_not_compiled(given: str, expected: list[str]) -> None:
     body = "    w = torch.ones(taps, device='cuda')\n    return w.sum().item()\n"
     assert seen(f"def design({given}):\n{body}") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("apply_model", "self.size = torch.ones(taps).sum().item()", ["sync.item"]),
+        ("set_model", "self.size = torch.ones(taps).sum().item()", []),
+        ("apply_model", "return Head(taps.sum().item())", []),
+    ],
+)
+def test_what_sets_up_or_gives_a_module_is_not_compiled(
+    name: str, given: str, expected: list[str]
+) -> None:
+    source = f"""
+class Head(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+class Wrapper:
+    def {name}(self, taps: torch.Tensor):
+        {given}
+"""
+    assert [kind for kind in seen(source) if kind == "sync.item"] == expected
+
+
+def test_a_field_that_may_be_a_number_is_no_tensor() -> None:
+    source = """
+from typing import Optional, Union
+class Space:
+    low: Optional[Union[int, torch.Tensor]] = None
+    high: torch.Tensor
+    def size(self, x: torch.Tensor):
+        return x * int(self.{})
+"""
+    assert [seen(source.format(name)) for name in ("low", "high")] == [[], ["sync.number"]]

@@ -202,7 +202,7 @@ def need_numbers(state: State, site: CallSite, form: str = "read") -> None:
 
 def needs_number(state: State, node: ast.expr, value: Value, form: str = "read") -> None:
     """Record that the value of ``node``, or of each of a tuple's elements, is needed while
-    tracing. With ``form`` "loop" a number that is worked out does not do either.
+    tracing. With ``form`` "loop" or "entry" one that is worked out does not do either.
     """
     parts = node.elts if isinstance(node, (ast.Tuple, ast.List)) else None
     for part in parts if parts is not None else [node]:
@@ -214,7 +214,7 @@ def needs_number(state: State, node: ast.expr, value: Value, form: str = "read")
         place = span_of(part)
         made = state.events.get(("sync.numpy", place.line, place.column))
         drawn = ("effect.numpy-random", place.line, place.column) in state.events
-        settled = value.flags & v.LITERAL and form != "loop"
+        settled = value.flags & v.LITERAL and form not in ("loop", "entry")
         if not settled and not drawn and (made is None or made.needs):
             name = state.qualified(part.func) if isinstance(part, ast.Call) else None
             state.event("host.numpy-number", place, name or source_of(part), form=form)

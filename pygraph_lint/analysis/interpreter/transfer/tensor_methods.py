@@ -30,7 +30,7 @@ def tensor_method(state: State, base: Value, method: str, site: CallSite) -> Val
     off = method == "requires_grad_" and site.positional and site.first.const is not True
     off = off and not base.flags & v.BUFFER
     # A plain tensor becomes an object of a class; back is what breaks.
-    off = off or (method == "as_subclass" and site.first.cls not in ("", "torch.Tensor"))
+    off = off or (method == "as_subclass" and site.first.cls != "torch.Tensor")
     if method in state.module.sinks.methods and not off:
         state.event("method", span_of(site.node), f".{method}", base)
     note_generator(state, f".{method}", site)
