@@ -70,7 +70,8 @@ class LibraryEntryPoints:
 
     def _runs_once(self, name: str, calls: int) -> bool:
         """Whether a function is called only where its file is run as a script, or only by
-        constructors of modules and by others that only they call, and is private or gets no tensor.
+        constructors of modules, by what plots or sets up and by others that only they call, and is
+        private or gets no tensor.
         """
         function = self._program.functions[name]
         callers = self._callers.get(name, set()) - {name} if calls else set()
@@ -78,7 +79,8 @@ class LibraryEntryPoints:
             return function.run_as_script
         inner = self._is_private(name) or not (function.tensors or function.arrays)
         return inner and all(
-            self._is_constructor(each) or self._runs_once(each, calls - 1) for each in callers
+            self._is_constructor(each) or _is_around(each) or self._runs_once(each, calls - 1)
+            for each in callers
         )
 
     @cached_property
@@ -97,7 +99,7 @@ class LibraryEntryPoints:
     def _is_private(self, name: str) -> bool:
         owner, _, last = name.rpartition(".")
         private = last.startswith("_") and not last.startswith("__")
-        return private and self._program.is_module(owner)
+        return private and (self._program.is_module(owner) or owner not in self._program.classes)
 
     @cached_property
     def _named(self) -> frozenset[str | None]:
@@ -168,4 +170,10 @@ def _may_be_named(name: str) -> bool:
         return False
     if "<locals>" in name or last.startswith("__"):
         return "<locals>" not in name and last in ("__call__", "__init__")
-    return not (last.lstrip("_").startswith(_SET_UP) or "state_dict" in last or "plot" in last)
+    return not _is_around(name)
+
+
+def _is_around(name: str) -> bool:
+    """Whether a function is called like one that runs once, or around training."""
+    last = name.rpartition(".")[2]
+    return last.lstrip("_").startswith(_SET_UP) or "state_dict" in last or "plot" in last

@@ -88,3 +88,22 @@ class Space:
         return x * int(self.{})
 """
     assert [seen(source.format(name)) for name in ("low", "high")] == [[], ["sync.number"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "caller", "expected"),
+    [
+        ("_unpack", "show", []),
+        ("_unpack", "plot_all", []),
+        ("_unpack", "scale", ["sync.item"]),
+        ("unpack", "show", ["sync.item"]),
+    ],
+)
+def test_what_only_plots_call_is_not_compiled(name: str, caller: str, expected: list[str]) -> None:
+    source = f"""
+def {name}(image: torch.Tensor):
+    return image / image.sum().item()
+def {caller}(image):
+    return draw({name}(image))
+"""
+    assert seen(source) == expected
