@@ -137,6 +137,13 @@ def _why_split(node: Any) -> tuple[str, str]:
     return "", ""
 
 
+def lines_of(module: torch.nn.Module) -> frozenset[str]:
+    """Every line, as file:line, that a traced module and the graphs in it come from."""
+    graphs = [each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
+    nodes = (node for graph in graphs for node in graph.nodes)
+    return frozenset(f"{file}:{line}" for node in nodes for file, line, _ in frames_of(node))
+
+
 def _line(node: Any) -> str:
     """The innermost line outside of torch, as file:line; torch's own where there is no other."""
     frames = frames_of(node)

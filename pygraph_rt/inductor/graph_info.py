@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, astuple
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, astuple, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -81,3 +81,15 @@ def from_text(text: str, name: str, source: str) -> GraphInfo:
         return GraphInfo(name, source, **found)
     except (AttributeError, KeyError, RecursionError, TypeError) as error:
         raise ValueError(f"not the text of a graph: {error}") from None
+
+
+def with_lines_of(info: GraphInfo, lines: Collection[str]) -> GraphInfo:
+    """It without the lines (`file:line`) that are not among these: compiled code that comes out of
+    a cache may be that of equal code in another file, or of an earlier version of this one.
+    """
+    notes = tuple(
+        note if note.source.rpartition(" at ")[2] in lines else replace(note, source="")
+        for note in info.placement.notes
+    )
+    cuts = tuple(cut if cut.source in lines else replace(cut, source="") for cut in info.cuts)
+    return info._replace(placement=replace(info.placement, notes=notes), cuts=cuts)

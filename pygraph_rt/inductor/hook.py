@@ -19,8 +19,8 @@ from pygraph_rt.host_values.lowerings import register_lowerings
 from pygraph_rt.host_values.placement import Placement, place
 from pygraph_rt.inductor import autograd_cache
 from pygraph_rt.inductor.collectives import cut_at_what_runs_once
-from pygraph_rt.inductor.cuts import Cut, splits
-from pygraph_rt.inductor.graph_info import GraphInfo, from_text, to_text
+from pygraph_rt.inductor.cuts import Cut, lines_of, splits
+from pygraph_rt.inductor.graph_info import GraphInfo, from_text, to_text, with_lines_of
 from pygraph_rt.inductor.input_asserts import in_partitions
 from pygraph_rt.inductor.partition_info import PartitionInfo, Signature
 from pygraph_rt.inductor.runner_inlining import (
@@ -86,9 +86,8 @@ def compile_graphed(
         kwargs["cudagraphs"] = BoxedBool(False)
         # What is known is read first, because placement and compilation change the graph.
         info = describe(graph, example_inputs, kwargs, GraphInfo(name, source, parts=parts))
-        if placing:
-            info = info._replace(placement=_place(graph))
-        info = info._replace(cuts=_cuts(graph.graph))
+        placement = _place(graph) if placing else Placement()
+        info = info._replace(placement=placement, cuts=_cuts(graph.graph))
         kwargs[autograd_cache.ARGUMENT] = to_text(info)
         cut = cut_at_what_runs_once(graph.graph.nodes)
         with autograd_cache.compiling(), cut, in_partitions():
@@ -97,7 +96,8 @@ def compile_graphed(
         return compiled
 
     def restore(compiled: Any, known: str) -> None:
-        wrap_partitions(compiled, from_text(known, name, source), wrap, refuse)
+        info = with_lines_of(from_text(known, name, source), lines_of(gm))
+        wrap_partitions(compiled, info, wrap, refuse)
 
     settings = {**patches, "triton.cudagraphs": True, "graph_partition": True}
     options = f"placement={placing and _compiles_cpp()}"

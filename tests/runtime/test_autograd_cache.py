@@ -18,8 +18,8 @@ from pygraph_rt import backend
 from pygraph_rt.host_values.crossings import Note
 from pygraph_rt.host_values.placement import Placement
 from pygraph_rt.inductor import autograd_cache, hook
-from pygraph_rt.inductor.cuts import Cut
-from pygraph_rt.inductor.graph_info import GraphInfo, from_text, to_text
+from pygraph_rt.inductor.cuts import Cut, lines_of
+from pygraph_rt.inductor.graph_info import GraphInfo, from_text, to_text, with_lines_of
 from pygraph_rt.inductor.partition_info import PartitionInfo
 
 INFO = GraphInfo(
@@ -57,6 +57,30 @@ def test_what_is_known_of_a_graph_comes_back_from_its_text() -> None:
     assert from_text(to_text(INFO), "graph 0/0", "g at n.py:1") == INFO._replace(
         name="graph 0/0", source="g at n.py:1"
     )
+
+
+def test_lines_of_another_program_are_left_out() -> None:
+    here = with_lines_of(INFO, {"m.py:9"})
+    assert here.cuts == INFO.cuts
+    assert [note.source for note in here.placement.notes] == [""]
+    other = with_lines_of(INFO, {"n.py:9", "m.py:8"})
+    assert [cut.source for cut in other.cuts] == [""]
+    assert other.placement == INFO.placement
+
+
+def test_the_lines_of_a_traced_module() -> None:
+    seen: list[frozenset[str]] = []
+
+    def backend(gm: torch.fx.GraphModule, inputs: Any) -> Any:
+        seen.append(lines_of(gm))
+        return gm
+
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    torch.compile(doubled, backend=backend)(torch.ones(2))
+    line = doubled.__code__.co_firstlineno + 1
+    assert seen == [frozenset({f"{__file__}:{line}"})]
 
 
 def test_the_text_is_the_same_for_the_same_graph_of_another_name() -> None:
