@@ -87,7 +87,7 @@ def consequences_in_words(consequences: Mapping[str, str]) -> list[str]:
     """What follows from a finding, as sentence fragments; nothing for what stays all right."""
     said = [_SAID[key, value] for key, value in consequences.items() if (key, value) in _SAID]
     if (consequences.get("compile"), consequences.get("fullgraph")) == ("break", "ok"):
-        said[0] += " (fullgraph=True keeps the value in the graph as an unknown number instead)"
+        said[0] += " (with fullgraph=True it is no error: torch then keeps the value in the graph)"
     return said
 
 

@@ -57,8 +57,8 @@ def test_full_shows_line_evidence_consequences_and_fix(tmp_path: Path) -> None:
     assert "region: Model.forward (nn.Module subclass)" in text
     assert "because: x is a tensor: annotated so" in text
     assert (
-        "impact: graph break under torch.compile (fullgraph=True keeps the value in the graph as "
-        "an unknown number instead); the host waits for the device"
+        "impact: graph break under torch.compile (with fullgraph=True it is no error: torch then "
+        "keeps the value in the graph); the host waits for the device"
     ) in text
     assert "fix (--fix): keep the tensor" in text
     assert "more: pygraph-lint rule PG201" in text

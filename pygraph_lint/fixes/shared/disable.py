@@ -65,7 +65,7 @@ def leave_out(site: Site) -> None:
 
 _LEFT_OUT = (
     "the function is no longer compiled: it gives what eager code gives, torch.export and torch.jit"
-    " do not see into it, and errors and warnings with `stacklevel` count one function more"
+    " do not see into it, and a warning with `stacklevel` may name another line"
 )
 
 
