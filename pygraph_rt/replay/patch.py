@@ -106,7 +106,7 @@ class PythonPatcher:
         """See above."""
         self.failed = None
         target = self._target
-        if self.addresses != target.written:
+        if not self.addresses == target.written == self._held:
             before, target.written = target.written, None
             wanted = array("Q", self.addresses)
             dirty = self._write(wanted, before)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pygraph_rt.cuda import native
@@ -162,8 +162,13 @@ def test_both_ways_make_the_same_driver_calls(
         assert first.failed is second.failed is None
 
 
+TWO_FIELDS = ([0], tuple(Patch(0, f, 4, block, 0) for f, block in enumerate(BLOCKS[:2])))
+
+
 @settings(max_examples=100, deadline=None)
 @given(programs(), st.lists(st.tuples(st.integers(0, 3), moves), min_size=1, max_size=12))
+# What the parameters hold, the executable in use already has.
+@example(TWO_FIELDS, [(0, [(1, 2)]), (1, []), (0, [(1, 1)]), (1, [(1, 2)]), (2, [])])
 def test_executables_that_take_turns_get_the_same_driver_calls(
     helper: Any, program: tuple[list[int], tuple[Patch, ...]], rounds: list[Any]
 ) -> None:
