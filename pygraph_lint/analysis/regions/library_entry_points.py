@@ -14,12 +14,25 @@ from pygraph_lint.analysis.program.program import Program
 # How functions begin that run once, or around training: nobody compiles them.
 _SET_UP = (
     *("init_", "initi", "reset_param", "load", "save", "from_pretrained", "convert", "export"),
-    *("plot", "set_", "show", "visuali", "validat", "main", "test_", "extra_repr", "seed"),
+    *(
+        "plot",
+        "print_",
+        "set_",
+        "show",
+        "visuali",
+        "validat",
+        "main",
+        "test_",
+        "extra_repr",
+        "seed",
+    ),
 )
 # Folders and files of programs, and of what only tests use: users compile none of it.
 _OF_PROGRAMS = frozenset(("bin", "cli", "commands", "scripts", "testing", "_testing"))
 # How parameters are called that only what trains or judges a model gets.
 _OF_TRAINING = ("loader", "optimizer")
+# What functions that draw get of matplotlib.
+_OF_PLOTS = frozenset(("ax", "axs", "axes", "fig"))
 # How many calls away files may be used.
 _MAX_CALLS = 3
 
@@ -40,7 +53,10 @@ class LibraryEntryPoints:
         """
         for module in modules:
             beside = _is_of_arrays(module) or not _OF_PROGRAMS.isdisjoint(module.module.split("."))
+            plots = _imports(module, "matplotlib")
             for name in () if beside else module.functions:
+                if plots and not _OF_PLOTS.isdisjoint(self._program.functions[name].parameters):
+                    continue
                 outer = name.rpartition(".<locals>.")[0]
                 inside = outer and (in_region(outer) or _hands_out(self._program, outer, name))
                 if self._may_be_compiled(name, bool(inside)):
@@ -150,6 +166,10 @@ def _is_of_arrays(module: ModuleFacts) -> bool:
     """Whether a file computes with NumPy, and not with torch."""
     imported = {target.partition(".")[0] for target in module.bindings.values()}
     return "torch" not in imported and not imported.isdisjoint(("numpy", "scipy"))
+
+
+def _imports(module: ModuleFacts, library: str) -> bool:
+    return any(each.partition(".")[0] == library for each in module.bindings.values())
 
 
 def _hands_out(program: Program, outer: str, inner: str) -> bool:

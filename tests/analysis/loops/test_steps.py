@@ -347,3 +347,22 @@ def test_an_option_may_be_of_another_kind_than_its_default() -> None:
                     total = loss.item()
     """
     assert kinds(source) == ["loop.read"]
+
+
+@pytest.mark.parametrize(
+    ("call", "found"),
+    [
+        ("transform.backward(mean[j], x)", []),
+        ("fabric.backward(loss, model)", ["loop.read"]),
+        ("mean.backward()", ["loop.read"]),
+    ],
+)
+def test_the_way_back_of_a_transform_computes_no_gradients(call: str, found: list[str]) -> None:
+    source = f"""
+    def predict(model, data, transform, fabric, loss):
+        for x, j in data:
+            mean = model(x.cuda(non_blocking=True))
+            {call}
+            kept = mean.cpu()
+    """
+    assert kinds(source) == found

@@ -62,6 +62,7 @@ def test_what_gets_numbers_alone_is_not_compiled(given: str, expected: list[str]
         ("apply_model", "self.size = torch.ones(taps).sum().item()", ["sync.item"]),
         ("set_model", "self.size = torch.ones(taps).sum().item()", []),
         ("apply_model", "return Head(taps.sum().item())", []),
+        ("print_parameters", "self.size = torch.ones(taps).sum().item()", []),
     ],
 )
 def test_what_sets_up_or_gives_a_module_is_not_compiled(
@@ -105,5 +106,22 @@ def {name}(image: torch.Tensor):
     return image / image.sum().item()
 def {caller}(image):
     return draw({name}(image))
+"""
+    assert seen(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("library", "axes", "expected"),
+    [
+        ("matplotlib.pyplot", "ax", []),
+        ("matplotlib.pyplot", "axis", ["sync.tolist"]),
+        ("math", "ax", ["sync.tolist"]),
+    ],
+)
+def test_what_gets_axes_of_matplotlib_draws(library: str, axes: str, expected: list[str]) -> None:
+    source = f"""
+import {library} as used
+def arrows({axes}, points: torch.Tensor):
+    {axes}.arrow(used.e, points.tolist())
 """
     assert seen(source) == expected
