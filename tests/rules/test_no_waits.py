@@ -114,3 +114,32 @@ def test_a_list_needs_its_index_now() -> None:
     text = PROGRAM.format(lines.replace("\n", "\n        "))
     (found,) = [each for each in lint_text(text) if each.code == "PG520"]
     assert found.consequences["fullgraph"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("call", "whole"),
+    [
+        ("torch.logsumexp(x[labels > 0], 0)", "error"),  # asks whether there is anything to sum
+        ("x[labels > 0].logsumexp(0)", "error"),
+        ("torch.amax(x[labels > 0], 0)", "ok"),
+        ("x[labels > 0].softmax(0)", "ok"),
+    ],
+)
+def test_what_a_graph_of_one_piece_makes_of_a_selection(call: str, whole: str) -> None:
+    (found,) = lint_text(PROGRAM.format(f"return {call}"))
+    assert (found.code, found.consequences["fullgraph"]) == ("PG402", whole)
+
+
+@pytest.mark.parametrize(
+    ("flags", "mask"),
+    [
+        ("[True, False]", True),
+        ("[n > 1 for n in at]", True),
+        ("[isinstance(n, int) for n in at]", True),
+        ("[1, 0]", False),
+        ("[n + 1 for n in at]", False),
+    ],
+)
+def test_a_tensor_of_flags_is_a_mask(flags: str, mask: bool) -> None:
+    found = said(f"kept = torch.tensor({flags}, device=x.device)\nx = x[kept]")
+    assert ("PG402" in {code for code, *_ in found}) is mask

@@ -13,7 +13,7 @@ from pygraph_lint.analysis.interpreter.conditions import guard_other_than_tensor
 from pygraph_lint.analysis.interpreter.state import CallSite, State
 from pygraph_lint.analysis.interpreter.transfer.arithmetic import merge_device
 from pygraph_lint.analysis.interpreter.transfer.numpy_functions import need_numbers
-from pygraph_lint.analysis.syntax.nodes import is_constant, keyword, last_part, span_of
+from pygraph_lint.analysis.syntax.nodes import dotted, is_constant, keyword, last_part, span_of
 
 _SIZE_NAMES = ("end", "start", "step", "steps", "size", "n")
 _ENDS = ("start", "end")
@@ -179,6 +179,7 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
     data = site.get(0, "data")
     device, said = placement(state, site)
     kind = dtype_of(site.named) or _OF_CONSTANT.get(type(data.const), "")
+    kind = kind or ("bool" if _holds_flags(data, node) else "")
     why = f"made by torch.{tail}"
     note_wanted_grad(state, site)
     if tail in ops.TYPED_CONSTRUCTORS:
@@ -206,6 +207,18 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
         _note_data(state, tail, node, data, _notes(state, tail, site, said))
     rank = 0 if number else 1 if data.kinds == v.SEQUENCE and inner.kinds == v.NUMBER else -1
     return v.tensor(why, kind, device, rank, v.FRESH)
+
+
+_FLAGS = ("bool", "isinstance", "any", "all", "hasattr", "callable")
+
+
+def _holds_flags(data: Value, call: ast.Call) -> bool:
+    """Whether a tensor is made of a list of True and False: ``[x > 0 for x in numbers]``."""
+    if data.items:
+        return all(isinstance(each.const, bool) for each in data.items)
+    each = getattr(call.args[0], "elt", None) if call.args else None
+    called = isinstance(each, ast.Call) and dotted(each.func) in _FLAGS
+    return called or isinstance(each, ast.Compare)
 
 
 def _notes(state: State, tail: str, site: CallSite, said: bool) -> dict[str, str]:

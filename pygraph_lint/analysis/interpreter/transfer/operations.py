@@ -118,6 +118,8 @@ def torch_operation(
     if only and name in ops.TENSOR_METHODS and site.positional:
         source = _operand(state, site.first, spelled)
     _note_costs(state, name, spelled, site, receiver, source)
+    if name == "logsumexp":  # which asks whether there is anything to sum
+        state.note_known(site.node.args[:1] if receiver is None else [_receiver_of(site.node)])
     rest = site.positional if receiver is not None else site.positional[1:]
     if name in ops.SIZED:
         named_sizes = [site.named[key] for key in _SIZE_KEYWORDS if key in site.named]
@@ -199,6 +201,10 @@ def note_numbers(state: State, name: str, site: CallSite, receiver: Value | None
         if value.is_tensor and value.device != v.ON_HOST and known:
             spelled = f"{keyword}=" if keyword in site.named else f"{name}()"
             state.event("sync.number", span_of(site.node), spelled, value, form=form)
+
+
+def _receiver_of(call: ast.Call) -> ast.expr:
+    return call.func.value if isinstance(call.func, ast.Attribute) else call
 
 
 def _all_numbers(site: CallSite) -> bool:
