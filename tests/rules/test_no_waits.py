@@ -1,4 +1,4 @@
-"""What looks as if the host waited, or the graph broke, and does not."""
+"""What waits or breaks the graph, and what only looks so: pairs of similar code."""
 
 from __future__ import annotations
 

@@ -435,7 +435,7 @@ def test_no_more_bytes_are_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> 
     assert [t.numel() for t in ops.kept()] == [25]
 
 
-def test_two_threads_that_compute_the_same_keep_one() -> None:
+def test_of_what_is_computed_twice_at_once_one_is_kept() -> None:
     values, key = ops.SIZE_VALUES(), ("", (1,), CPU)
     first = values.keep(key, torch.zeros(8))
     assert values.keep(key, torch.ones(8)) is first

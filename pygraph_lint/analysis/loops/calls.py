@@ -210,7 +210,8 @@ def losses(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
             continue
         if node.func.attr not in ("backward", "manual_backward", "_backward"):
             continue
-        if len(node.args) > 1 and "loss" not in ast.unparse(node).lower():
+        alone = len(node.args) < 2 or node.func.attr != "backward"
+        if not alone and "loss" not in ast.unparse(node).lower():
             continue  # of a transform, or of a layer that computes them by hand
         if node.args and dotted(node.func.value) != "torch.autograd":
             receiver = node.args[0]

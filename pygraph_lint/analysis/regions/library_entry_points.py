@@ -14,18 +14,7 @@ from pygraph_lint.analysis.program.program import Program
 # How functions begin that run once, or around training: nobody compiles them.
 _SET_UP = (
     *("init_", "initi", "reset_param", "load", "save", "from_pretrained", "convert", "export"),
-    *(
-        "plot",
-        "print_",
-        "set_",
-        "show",
-        "visuali",
-        "validat",
-        "main",
-        "test_",
-        "extra_repr",
-        "seed",
-    ),
+    *("main", "plot", "print_", "seed", "show", "test_", "validat", "visuali", "extra_repr"),
 )
 # Folders and files of programs, and of what only tests use: users compile none of it.
 _OF_PROGRAMS = frozenset(("bin", "cli", "commands", "scripts", "testing", "_testing"))
@@ -68,6 +57,7 @@ class LibraryEntryPoints:
         made_once = name.endswith(".__init__") and (
             self._program.is_module(function.owner) or function.owner not in self._named
         )
+        sets = bool(function.owner) and name.rpartition(".")[2].startswith("set_")
         collates = any("collat" in part.lower() for part in name.split(".")[-2:])
         trains = (
             any(parameter.endswith(_OF_TRAINING) for parameter in function.parameters)
@@ -76,7 +66,8 @@ class LibraryEntryPoints:
         )
         return (
             (inside or _may_be_named(name))
-            and not (made_once or trains or collates or function.registered or _sets_up(function))
+            and not (made_once or trains or collates or sets or function.registered)
+            and not _sets_up(function)
             and not function.of_numbers
             and not self._gives_modules(function)
             and (self._forwarded.takes_tensors(function) or self._is_of_module(function))

@@ -118,8 +118,6 @@ def torch_operation(
     if only and name in ops.TENSOR_METHODS and site.positional:
         source = _operand(state, site.first, spelled)
     _note_costs(state, name, spelled, site, receiver, source)
-    if name == "logsumexp":  # which asks whether there is anything to sum
-        state.note_known(site.node.args[:1] if receiver is None else [_receiver_of(site.node)])
     rest = site.positional if receiver is not None else site.positional[1:]
     if name in ops.SIZED:
         named_sizes = [site.named[key] for key in _SIZE_KEYWORDS if key in site.named]
@@ -203,10 +201,6 @@ def note_numbers(state: State, name: str, site: CallSite, receiver: Value | None
             state.event("sync.number", span_of(site.node), spelled, value, form=form)
 
 
-def _receiver_of(call: ast.Call) -> ast.expr:
-    return call.func.value if isinstance(call.func, ast.Attribute) else call
-
-
 def _all_numbers(site: CallSite) -> bool:
     return bool(site.positional) and all(value.kinds == v.NUMBER for value in site.positional)
 
@@ -231,6 +225,10 @@ def _note_costs(
     source: Value | None,
 ) -> None:
     """Record what an operation costs besides its result."""
+    if name == "logsumexp":  # it asks whether there is anything to sum
+        function = site.node.func
+        method = receiver is not None and isinstance(function, ast.Attribute)
+        state.note_known([function.value] if method else site.node.args[:1])  # type: ignore[attr-defined]
     kind = _COSTS.get(name)
     if kind is None:
         return

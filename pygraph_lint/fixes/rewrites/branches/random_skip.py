@@ -47,7 +47,7 @@ class RandomSkip(Rewrite):
         assert isinstance(part, ast.Compare)
         sides = (part.left, *part.comparators)
         drawn = not any(isinstance(side, ast.Call) and side is not probability for side in sides)
-        site.safe_only_if("drawn", drawn, "where it is 0 fewer numbers are drawn, others later")
+        site.safe_only_if("drawn", drawn, "a probability of 0 draws nothing: later numbers differ")
         plain = _is_plain(site, probability)
         site.safe_only_if("plain", plain, "reading or comparing the probability may have an effect")
         text = site.source.segment(probability)
