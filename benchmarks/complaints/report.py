@@ -145,7 +145,8 @@ def slow_host_list(content: Row, usual: Row) -> list[str]:
         "",
         "The same programs on another machine of the same kind, whose CPU took up to "
         f"{slower:.1f} times as long for a step in default mode ([{SLOW_HOST.name}]"
-        f"(../../benchmarks/results/{SLOW_HOST.name})): {totals['counted']} counted, right in {totals['right']}. Below 0.98, "
+        f"(../../benchmarks/results/{SLOW_HOST.name})): {totals['counted']} counted, right in "
+        f"{totals['right']}. Below 0.98, "
         "with the quartiles of the milliseconds a step:",
         "",
     ]
