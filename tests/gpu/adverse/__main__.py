@@ -170,7 +170,7 @@ def measured(name: str, helper: Path | None, limit: float) -> rows.Row:
     command = [sys.executable, "-m", "tests.gpu.adverse", name]
     if helper is not None:
         command += ["--helper-file", str(helper)]
-    with tempfile.TemporaryDirectory(prefix="adverse") as cache:
+    with tempfile.TemporaryDirectory(prefix="adverse", ignore_cleanup_errors=True) as cache:
         found = {
             **os.environ,
             "OMP_NUM_THREADS": "2",
