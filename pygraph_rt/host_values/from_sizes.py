@@ -8,6 +8,7 @@ stays where it is.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -130,7 +131,7 @@ def program(roots: Sequence[fx.Node]) -> tuple[Program, list[fx.Node]]:
     graph.output(tuple(copies[root] for root in roots))
     made = [root.meta["val"] for root in roots]
     elements = sum(value.numel() for value in made)
-    return Program(graph.python_code("self").src, elements, made[0].dtype), taken
+    return Program(json.dumps(graph.python_code("self").src), elements, made[0].dtype), taken
 
 
 def number(root: fx.Node) -> bool | int | float | None:

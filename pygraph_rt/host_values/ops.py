@@ -8,6 +8,7 @@ namespace.
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -38,7 +39,7 @@ DTYPES = frozenset(
 )
 """Of what is copied, and of numbers."""
 
-_LIBRARY: Any = torch.library.Library("pygraph_2", "DEF")  # type: ignore[no-untyped-call]
+_LIBRARY: Any = torch.library.Library("pygraph_3", "DEF")  # type: ignore[no-untyped-call]
 _LIBRARY.define("to_gpu(Tensor[] values, Device device) -> Tensor")
 _LIBRARY.define("stay(Tensor(a) value) -> Tensor(a)")
 _LIBRARY.define(
@@ -47,20 +48,20 @@ _LIBRARY.define(
 )
 _LIBRARY.define("number(Scalar value, ScalarType dtype) -> Tensor")
 
-TO_GPU = torch.ops.pygraph_2.to_gpu.default
+TO_GPU = torch.ops.pygraph_3.to_gpu.default
 """Elements of CPU tensors of one dtype, one after the other, in fresh memory of a GPU."""
 
-STAY = torch.ops.pygraph_2.stay.default
+STAY = torch.ops.pygraph_3.stay.default
 """A CPU tensor, which stays where it is."""
 
-FROM_SIZES = torch.ops.pygraph_2.from_sizes.default
+FROM_SIZES = torch.ops.pygraph_3.from_sizes.default
 """Elements of tensors of one dtype, one after the other, on a GPU, which a `Program` computes on
 the CPU from sizes alone; compiled code holds all of it, as caches give that to any process. It
 reads them from memory that nobody writes to: that of the same sizes is the same from the second
 call on, for good, so that a graph may hold its address.
 """
 
-NUMBER = torch.ops.pygraph_2.number.default
+NUMBER = torch.ops.pygraph_3.number.default
 """A CPU scalar, always the same number, in memory of its own; no code is generated for it."""
 
 
@@ -80,7 +81,8 @@ _NAMES: dict[str, Any] = {
 
 class Program(NamedTuple):
     """What computes CPU tensors (of so many elements together, of one `dtype`) from integers:
-    `source` is a method that fx has generated.
+    `source` is a method that fx has generated, as JSON: Inductor writes the arguments of operators
+    into comments, a line each.
     """
 
     source: str
@@ -104,7 +106,7 @@ class SizeValues:
         """What a program computes from these sizes, on the CPU."""
         if source not in self._functions:
             names = dict(_NAMES)
-            exec(source, names)
+            exec(json.loads(source), names)
             self._functions[source] = names["forward"]
         with torch.inference_mode(False), torch.no_grad():
             return self._functions[source](None, *sizes)
@@ -198,7 +200,7 @@ _LIBRARY.impl("to_gpu", _to_gpu, "CPU")
 _LIBRARY.impl("from_sizes", _from_sizes, "CompositeExplicitAutograd")
 _LIBRARY.impl("number", _number, "CompositeExplicitAutograd")
 _LIBRARY.impl("stay", _stay, "CPU")
-torch.library.register_fake("pygraph_2::to_gpu", _fake_to_gpu, lib=_LIBRARY)
-torch.library.register_fake("pygraph_2::stay", _stay, lib=_LIBRARY)
-torch.library.register_fake("pygraph_2::from_sizes", _fake_from_sizes, lib=_LIBRARY)
-torch.library.register_fake("pygraph_2::number", _number, lib=_LIBRARY)
+torch.library.register_fake("pygraph_3::to_gpu", _fake_to_gpu, lib=_LIBRARY)
+torch.library.register_fake("pygraph_3::stay", _stay, lib=_LIBRARY)
+torch.library.register_fake("pygraph_3::from_sizes", _fake_from_sizes, lib=_LIBRARY)
+torch.library.register_fake("pygraph_3::number", _number, lib=_LIBRARY)

@@ -366,6 +366,14 @@ def test_compiled_code_holds_all_of_a_program() -> None:
     assert FROM_SIZES([3], *found, CPU).tolist() == [0.0, 3.0]
 
 
+def test_inductor_can_write_a_program_into_a_comment() -> None:
+    """In front of each GPU kernel stand the nodes it comes from, a line each."""
+    b = Builder()
+    _, targets = b.placed(b(aten.mul.Tensor, b.x, b.scalar(b.height)))
+    assert FROM_SIZES in targets
+    assert not [node for node in b.graph.nodes if "\n" in (node.format_node() or "")]
+
+
 def test_an_operator_of_the_programs_own_may_give_something_else_each_time() -> None:
     with torch.library._scoped_library("pygraph_test", "DEF") as library:
         library.define("count(int n, *, Device? device=None) -> Tensor")
