@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -217,7 +218,9 @@ def test_graphs_and_results_are_the_same() -> None:
 
 @pytest.mark.skipif("PYTEST_XDIST_WORKER" in os.environ, reason="compares times")
 def test_what_a_trace_costs() -> None:
-    """After a warm-up: the quickest of interleaved rounds, which other programs disturb least."""
+    """After a warm-up: each traced round beside the plain one before it, on a machine whose speed
+    changes meanwhile.
+    """
     torch.manual_seed(0)
     model = torch.compile(Net().to(DEVICE))
     trained(model, 10)
@@ -230,5 +233,5 @@ def test_what_a_trace_costs() -> None:
             trained(model, 100)
             torch.cuda.synchronize()
             took[number % 2 == 1].append(time.perf_counter() - began)
-    plain, traced = (min(took[which]) for which in (False, True))
-    assert traced <= 1.1 * plain, (plain, traced, took)
+    ratios = [traced / plain for plain, traced in zip(took[False], took[True], strict=True)]
+    assert statistics.median(ratios) <= 1.1, ratios
