@@ -34,9 +34,11 @@ from pygraph_lint.analysis.interprocedural.graph_breaks import (
     has_own_operators,
 )
 from pygraph_lint.analysis.interprocedural.option_values import OptionValues
+from pygraph_lint.analysis.loops.calls import OF_LOADER
 from pygraph_lint.analysis.program.annotations import is_tensor_of_others
 from pygraph_lint.analysis.program.argument_values import (
     argument_or_default,
+    at_call,
     forwarded_parameter,
     is_unknown,
     may_be_other_method,
@@ -182,6 +184,8 @@ def _any_holds(proof: Proof, need: Need) -> bool:
 
 def _is_on_host(proof: Proof, need: Need) -> bool:
     named = need.choices[0][0]
+    if named.kind == "away":  # of what is passed for a parameter, where not all is on the host
+        named = named._replace(kind="param")
     of_value = _OF_VALUE.get(named.kind)
     return of_value(proof, named, True) if of_value is not None else proof.holds(named)
 
@@ -382,30 +386,8 @@ def _one_returns_tensor(
 ) -> bool:
     value = proof.returned(name)
     if value is not None and proof.call_at(site) is not None:
-        value = _at_call(value, name, site)
+        value = at_call(value, name, site)
     return value is not None and _is_tensor(proof, value, path, host)
-
-
-def _at_call(value: Value, function: str, site: str) -> Value:
-    """What a function returns at one call: its parameters are what that call passes."""
-    needs = tuple(_need_at_call(need, function, site) for need in value.needs)
-    items, item = value.items, value.item
-    if items is not None:
-        items = tuple(_at_call(each, function, site) for each in items)
-    if item is not None:
-        item = _at_call(item, function, site)
-    device_of = (
-        _need_at_call(value.device_of, function, site) if value.device_of is not None else None
-    )
-    return value._replace(needs=needs, items=items, item=item, device_of=device_of)
-
-
-def _need_at_call(need: Need, function: str, site: str) -> Need:
-    choices = tuple(
-        tuple(_need_at_call(each, function, site) for each in needs) for needs in need.choices
-    )
-    here = need.kind in ("param", "may") and need.owner == function
-    return need._replace(choices=choices, site=site if here else need.site)
 
 
 def _is_tensor(proof: Proof, value: Value, path: Path, host: bool = False) -> bool:
@@ -413,10 +395,14 @@ def _is_tensor(proof: Proof, value: Value, path: Path, host: bool = False) -> bo
     on the host.
     """
     if not path:
+        if host and proof.of_loops and value.flags & v.SYMBOL and len(value.needs) == 1:
+            return proof.holds(on_host(value.needs[0]))  # handed on
         here = _is_host_tensor(proof, value) if host else value.is_tensor
         if proof.of_loops and not host and value.device == v.ON_HOST:
             return False
         return here and proof.all_hold(value.needs)
+    if host and value.why == OF_LOADER.why:  # so are its parts
+        return True
     if value.flags & v.SYMBOL and value.needs:
         further = along(value.needs[0], path)
         return further is not None and proof.holds(on_host(further) if host else further)

@@ -296,6 +296,8 @@ def _of_torch_function(of: Callable[[ast.expr], Value], name: str, node: ast.Cal
         return Value(v.SEQUENCE, item=GRADIENT)
     if head == "torch" and last in ops.FACTORIES | ops.FROM_DATA | ops.INT_FACTORIES:
         return _made(of, node, last)
+    if last == "default_collate":  # of torch.utils.data
+        return BATCH
     if name.startswith(ops.OTHER_NAMESPACES) or head.startswith("torch.optim"):
         return v.OTHER_VALUE
     if last in _NO_TENSORS:

@@ -9,7 +9,7 @@ from pygraph_lint.analysis.control_flow.statement_graph import BindingKind
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.device_moves import only_moves, waits_for_copy
-from pygraph_lint.analysis.domain.events import Event, Need, Needs, on_host
+from pygraph_lint.analysis.domain.events import Event, Need, Needs, any_of, on_host
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.loops.call_edges import parameter
 from pygraph_lint.analysis.loops.calls import HOST, cost, is_batch, on_device
@@ -56,14 +56,15 @@ class DeviceCopies:
             return
         known = value.device == v.ON_HOST and not value.kinds & v.UNKNOWN
         host = is_batch(value) or known or value.kinds & v.NUMPY
-        if host or annotated or (self._is_data(receiver, value) and not self._joins(node)):
-            self.moves_batches |= (
-                self._is_passed(receiver) if self.helps else self.in_step and not known
-            )
-            event = cost("loop.copy", node, source_of(node, 40), value if host else None)
-            yield event._replace(needs=(*event.needs, *asked))
-        else:
+        data = self._is_data(receiver, value) and not self._joins(node)
+        if not (host or annotated or data):
             yield from _from_elsewhere(node, value)
+            return
+        self.moves_batches |= (
+            self._is_passed(receiver) if self.helps else self.in_step and not known
+        )
+        event = cost("loop.copy", node, source_of(node, 40), value if host else None)
+        yield event._replace(needs=(*event.needs, *asked, *self._of_caller(receiver, bool(host))))
 
     def copied(self, node: ast.Call, receiver: ast.expr) -> Iterator[Event]:
         """``target.copy_(data)``: from the host to the device."""
@@ -80,6 +81,15 @@ class DeviceCopies:
         root = _root(receiver)
         found = self.values.queries.definitions.reaching(root) if isinstance(root, ast.Name) else ()
         return any(each.kind is BindingKind.PARAMETER for each in found)
+
+    def _of_caller(self, receiver: ast.expr, host: bool) -> Needs:
+        """That some call passes a tensor of the host for a parameter, or what nobody knows, where
+        nothing else says that it is on the host.
+        """
+        given = parameter(self.values, receiver) if self.helps and not host else None
+        if given is None:
+            return ()
+        return any_of((on_host(given),), (given._replace(kind="open"),))
 
     def _before(self, node: ast.Call, receiver: ast.expr) -> Value:
         """What is moved: of ``x = x.to(device)`` in a loop not what the move itself has left, and

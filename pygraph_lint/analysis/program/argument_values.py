@@ -192,3 +192,25 @@ def may_pass(
         if not may_be(value, test, outcome):
             return False
     return True
+
+
+def at_call(value: Value, function: str, site: str) -> Value:
+    """What a function returns at one call: its parameters are what that call passes."""
+    needs = tuple(_need_at_call(need, function, site) for need in value.needs)
+    items, item = value.items, value.item
+    if items is not None:
+        items = tuple(at_call(each, function, site) for each in items)
+    if item is not None:
+        item = at_call(item, function, site)
+    device_of = (
+        _need_at_call(value.device_of, function, site) if value.device_of is not None else None
+    )
+    return value._replace(needs=needs, items=items, item=item, device_of=device_of)
+
+
+def _need_at_call(need: Need, function: str, site: str) -> Need:
+    choices = tuple(
+        tuple(_need_at_call(each, function, site) for each in needs) for needs in need.choices
+    )
+    here = need.kind in ("param", "may") and need.owner == function
+    return need._replace(choices=choices, site=site if here else need.site)

@@ -51,7 +51,31 @@ def test_a_move_to_where_a_tensor_of_an_object_is(place: str, expected: list[str
         for x in loader:
             loss = model(x).sum()
             loss.backward()
-            schedule.start(loss)
+            schedule.start(x)
+    """
+    assert kinds(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("x", ["loop.copy"]),
+        ("torch.utils.data.default_collate(found)", ["loop.copy"]),
+        ("loss", []),
+        ("scale", []),
+    ],
+)
+@pytest.mark.parametrize("hint", ["", ": torch.Tensor"])
+def test_a_helper_that_moves_what_a_step_passes(given: str, hint: str, expected: list[str]) -> None:
+    source = f"""
+    def expand(value{hint}, device):
+        return value.to(device)
+    def train(model, loader, device, found):
+        scale = torch.ones(1, device=device)
+        for x in loader:
+            loss = model(x).sum()
+            loss.backward()
+            expand({given}, device)
     """
     assert kinds(source) == expected
 
