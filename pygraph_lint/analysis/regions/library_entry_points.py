@@ -16,6 +16,8 @@ _SET_UP = (
     *("init_", "initi", "reset_param", "load", "save", "from_pretrained", "convert", "export"),
     *("main", "plot", "print_", "seed", "show", "test_", "validat", "visuali", "extra_repr"),
 )
+# And where they get no tensor.
+_BUILDS = ("build", "configure", "create", "make", "precompute", "prepare", "set_up", "setup")
 # Folders and files of programs, and of what only tests use: users compile none of it.
 _OF_PROGRAMS = frozenset(("bin", "cli", "commands", "scripts", "testing", "_testing"))
 # How parameters are called that only what trains or judges a model gets.
@@ -67,7 +69,7 @@ class LibraryEntryPoints:
         return (
             (inside or _may_be_named(name))
             and not (made_once or trains or collates or sets or function.registered)
-            and not _sets_up(function)
+            and not (_sets_up(function) or _builds(function))
             and not function.of_numbers
             and not self._gives_modules(function)
             and (self._forwarded.takes_tensors(function) or self._is_of_module(function))
@@ -151,6 +153,12 @@ def _sets_up(function: FunctionFacts) -> bool:
     """
     made = any(event.kind == "effect.parameter-made" for event in function.events)
     return made and not (function.parameters and function.takes_tensors)
+
+
+def _builds(function: FunctionFacts) -> bool:
+    """Whether a function that gets no tensor is called like one that makes what others use."""
+    last = function.name.rpartition(".")[2].lstrip("_")
+    return last.startswith(_BUILDS) and not (function.tensors or function.arrays)
 
 
 def _is_of_arrays(module: ModuleFacts) -> bool:

@@ -407,7 +407,7 @@ class Rows:
 def test_a_function_that_makes_layers_of_no_tensor_runs_once(use: str, expected: list[str]) -> None:
     source = f"""
 class Net(nn.Module):
-    def _make(self, size):
+    def _linear(self, size):
         n = nn.Linear(size, size)
         y = self.mask.sum() if {use == "n(y)"} else None
         return {use}

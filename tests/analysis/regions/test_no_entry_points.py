@@ -125,3 +125,24 @@ def arrows({axes}, points: torch.Tensor):
     {axes}.arrow(used.e, points.tolist())
 """
     assert seen(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("neighbours", "n", ["sync.tolist"]),
+        ("build_neighbours", "n", []),
+        ("_precompute", "n", []),
+        ("configure", "n", []),
+        ("build_neighbours", "n: torch.Tensor", ["sync.tolist"]),
+    ],
+)
+def test_what_makes_something_of_no_tensor_is_not_compiled(
+    name: str, given: str, expected: list[str]
+) -> None:
+    source = f"""
+class Walks:
+    def {name}(self, {given}):
+        return torch.randint(4, (self.size, 2), device="cuda").unique().tolist()
+"""
+    assert [each for each in seen(source) if each == "sync.tolist"] == expected
