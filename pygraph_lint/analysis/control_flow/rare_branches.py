@@ -83,7 +83,7 @@ def is_without_gpu(test: ast.expr, holds: bool) -> bool:
         return not holds and "cuda" in ast.unparse(test)
     found = compared(test)
     if found is None or not isinstance(found[1], (ast.Eq, ast.NotEq)):
-        return last_part(test) == "is_cuda" and not holds
+        return last_part(test) == ("is_cpu" if holds else "is_cuda")
     asked = ast.unparse(found[0])
     equal = isinstance(found[1], ast.Eq) is holds
     place = getattr(found[2], "value", None)

@@ -44,6 +44,7 @@ def test_how_a_condition_seldom_comes_out(test: str, if_true: bool, if_false: bo
         ("not torch.cuda.is_available()", True, False),
         ("torch.cuda.is_available() and pinned", False, False),
         ("x.is_cuda", False, True),
+        ("x.is_cpu", True, False),
         ("x.is_cuda or fast", False, True),
         ("device == other", False, False),
         ("name == 'cuda'", False, False),
