@@ -17,7 +17,7 @@ from pygraph_lint.analysis.domain.class_tests import class_test
 from pygraph_lint.analysis.domain.events import Event, Need, Needs
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.loops.call_edges import edges, generated, maps, parameter, turns
-from pygraph_lint.analysis.loops.calls import over_batches
+from pygraph_lint.analysis.loops.calls import PREPARED, over_batches
 from pygraph_lint.analysis.loops.costs import Costs
 from pygraph_lint.analysis.loops.data_loaders import OF_EVALUATION, is_read_once, unpinned
 from pygraph_lint.analysis.loops.evidence import LoopQueries
@@ -130,7 +130,8 @@ class Helpers(Mapping[str, LoopBody]):
 def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     queries = values.queries
     function = node if isinstance(node, (*FUNCTIONS, ast.Module)) else queries.scope(node)
-    statements = [] if isinstance(node, _NO_BODY) else list(node.body)  # type: ignore[attr-defined]
+    empty = isinstance(node, _NO_BODY) or _draws(node)
+    statements = [] if empty else list(node.body)  # type: ignore[attr-defined]
     turn = _turn(queries, node) if why in ("", GIVES) else None
     statements = statements if turn is None else turn
     name = values.parameters.name_of(function) or ""
@@ -175,6 +176,14 @@ def _told_once(values: LoopValues, costs: Costs, why: str, events: list[Event]) 
 
 
 _NO_BODY = (ast.Lambda, *COMPREHENSIONS)
+_OF_PLOTS = frozenset(("ax", "axs", "fig"))
+
+
+def _draws(node: ast.AST) -> bool:
+    """Whether a function draws a plot, for people to look at: not on every step."""
+    given = node.args if isinstance(node, FUNCTIONS) else None
+    named = [each.arg for each in (*given.args, *given.kwonlyargs)] if given is not None else []
+    return not _OF_PLOTS.isdisjoint(named)
 
 
 def _goes_over_batches(node: ast.AST) -> bool:
@@ -223,7 +232,7 @@ def _unpinned(values: LoopValues) -> Iterator[Event]:
     """Data loaders of the file that do not pin the memory of their batches."""
     for node in values.queries.of_kind(ast.Call):
         name = values.queries.qualified(node.func) or dotted(node.func) or ""
-        if not name.endswith("DataLoader"):
+        if not name.endswith("DataLoader") or values.of(node) == PREPARED:
             continue
         parent = values.queries.parent(node)
         targets = parent.targets if isinstance(parent, ast.Assign) else []

@@ -90,6 +90,7 @@ GRADIENT = v.tensor("it is a gradient", device=v.ON_DEVICE)
 MODULE = Value(v.INSTANCE, flags=v.MODULE)
 COMPILED = Value(v.INSTANCE, flags=v.MODULE, cls="torch.compile")
 LOADER = Value(v.INSTANCE, cls="torch.utils.data.DataLoader")
+PREPARED = Value(v.UNKNOWN, cls="prepared")  # a loader whose batches are on the device
 BATCH = Value(v.TENSOR | v.UNKNOWN, device=v.ON_HOST, cls="batch")
 PARAMETERS = Value(v.SEQUENCE, item=v.tensor("it is a parameter", device=v.ON_DEVICE))
 NAMED_PARAMETERS = Value(
@@ -277,8 +278,12 @@ def of_torch(of: Callable[[ast.expr], Value], name: str, node: ast.Call) -> Valu
     head, _, last = name.rpartition(".")
     if name == "torch.autograd.Variable" and node.args:
         return of(node.args[0])
+    if last == "TensorDataset" and node.args:
+        there = all(on_device(each) and not each.needs for each in map(of, node.args))
+        return PREPARED if there else v.OTHER_VALUE
     if last in _OBJECTS:
-        return _OBJECTS[last]
+        data = of(node.args[0]) if node.args else v.UNKNOWN_VALUE
+        return data if data == PREPARED else _OBJECTS[last]
     if head.startswith("torch.nn") and last[:1].isupper():
         return MODULE
     if last in ops.TYPED_CONSTRUCTORS:

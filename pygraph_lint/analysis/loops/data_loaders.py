@@ -6,9 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
+from pygraph_lint.analysis.domain.device_moves import moves_to_device
 from pygraph_lint.analysis.domain.events import Event
 from pygraph_lint.analysis.program.module import Module
-from pygraph_lint.analysis.syntax.nodes import dotted, span_of, statements, walk
+from pygraph_lint.analysis.syntax.nodes import dotted, last_part, span_of, statements, walk
 
 OF_EVALUATION = re.compile(r"(?i)(^|[._])(val|valid|validation|test|eval|evaluation|predict)")
 _OF_TRAINING = re.compile(r"(?i)train")
@@ -50,13 +51,29 @@ def loaders_for_training(file: Module) -> Iterator[Event]:
             continue
         targets = getattr(statement, "targets", [])
         said = " ".join([*map(ast.unparse, targets), *map(ast.unparse, call.args[:1])])
-        event = unpinned(call)
+        event = None if _reads_device(file, call) else unpinned(call)
         trains = _draws(call) or _OF_TRAINING.search(said) is not None
         if event is None or not trains or OF_EVALUATION.search(said):
             continue
         holders = (node for _, node, _ in file.functions if statement in file.body(node).statements)
         if not any(is_read_once(target, next(holders, file.tree)) for target in targets):
             yield event
+
+
+def _reads_device(file: Module, loader: ast.Call) -> bool:
+    """Whether the data that a loader reads was moved to the device as a whole."""
+    named = dotted(loader.args[0]) if loader.args else None
+    makes = (
+        getattr(statement, "value", None)
+        for statement in statements(file.tree.body)
+        if named is not None and named in map(dotted, getattr(statement, "targets", ()))
+    )
+    return any(
+        isinstance(each, ast.Call)
+        and last_part(each.func) == "TensorDataset"
+        and all(isinstance(part, ast.Call) and moves_to_device(part) for part in each.args)
+        for each in makes
+    )
 
 
 def _draws(call: ast.Call) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pygraph_lint.analysis.control_flow.statement_graph import BindingKind
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
-from pygraph_lint.analysis.domain.device_moves import only_moves, waits_for_copy
+from pygraph_lint.analysis.domain.device_moves import moves_to_device, only_moves, waits_for_copy
 from pygraph_lint.analysis.domain.events import Event, Need, Needs, any_of, on_host
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.loops.call_edges import parameter
@@ -52,7 +52,7 @@ class DeviceCopies:
         owner = self.values.queries.owner(receiver)
         if any("Optimizer" in (dotted(base) or "") for base in getattr(owner, "bases", ())):
             return  # gradients, and what an optimizer keeps
-        if self._is_kept_on_device(receiver):
+        if self._is_kept_on_device(receiver) or self._is_of_moved(receiver):
             return
         known = value.device == v.ON_HOST and not value.kinds & v.UNKNOWN
         host = is_batch(value) or known or value.kinds & v.NUMPY
@@ -129,6 +129,21 @@ class DeviceCopies:
             node.arg == "device" and getattr(node.value, "value", "") not in (None, "cpu")
             for node in walk(maker)
             if isinstance(node, ast.keyword)
+        )
+
+    def _is_of_moved(self, receiver: ast.expr) -> bool:
+        """Whether the object that holds this was moved in place: ``batch.to(device)``."""
+        holder = dotted(receiver.value) if isinstance(receiver, ast.Attribute) else None
+        moves = (
+            each.value.func.value
+            for each in walk(self.values.queries.scope(receiver))
+            if isinstance(each, ast.Expr)
+            and isinstance(each.value, ast.Call)
+            and isinstance(each.value.func, ast.Attribute)
+            and moves_to_device(each.value)
+        )
+        return holder is not None and any(
+            dotted(each) == holder and each.lineno < receiver.lineno for each in moves
         )
 
     def _origin(self, node: ast.expr) -> ast.expr | None:

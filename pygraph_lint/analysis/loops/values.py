@@ -33,6 +33,7 @@ from pygraph_lint.analysis.loops.calls import (
     MOVED,
     MOVED_LATER,
     OF_OBJECT,
+    PREPARED,
     WRAPPERS,
     is_batch,
     on_device,
@@ -119,7 +120,7 @@ class LoopValues:
             if definition in self.evidence.loss_places and is_open(known):
                 known = LOSS
             unexplained = known.kinds & v.UNKNOWN and not is_batch(known)
-            if unexplained and known.cls != "prepared":
+            if unexplained and known != PREPARED:
                 known = self._from_uses(definition, known)
             self._of_definition[definition] = known
         return known
@@ -192,7 +193,7 @@ class LoopValues:
             path = path_to(root, target)
             if path is not None and value is not None:
                 if is_prepared(value):
-                    return Value(v.UNKNOWN, cls="prepared")
+                    return PREPARED
                 counts = is_count(self.queries, target, value)
                 return v.UNKNOWN_VALUE if counts else part(self.of(value), path)
         return v.UNKNOWN_VALUE
@@ -212,7 +213,7 @@ class LoopValues:
         if self.evidence.gives_to_module(loop):
             return GIVEN
         value = self.of(iterated)
-        if value.cls == "prepared":
+        if value == PREPARED:
             return v.tensor("the data loader puts batches on the device", device=v.ON_DEVICE)
         if value.cls == LOADER.cls or is_batch(value):
             return BATCH
