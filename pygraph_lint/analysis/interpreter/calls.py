@@ -28,7 +28,10 @@ _CONTAINERS = {
     "collections.defaultdict": "dict",
 }
 _OF_SCIPY = {"scipy.optimize.linear_sum_assignment": v.sequence([v.NUMPY_VALUE] * 2)}
-_SPARSE = ("torch.sparse_coo_tensor",)  # reads its indices where no size is given
+# What reads its indices where no size is given.
+_SPARSE = frozenset(
+    ("torch.sparse_coo_tensor", *(f"torch.sparse.{name}" for name in ops.TYPED_CONSTRUCTORS))
+)
 _PROGRESS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "rich.progress.track")
 # Classes of containers.
 _GENERIC = frozenset(

@@ -15,6 +15,7 @@ from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interpreter.transfer.distributions import gives_tensor, is_distribution
 from pygraph_lint.analysis.loops.calls import (
     BATCH,
+    COMPARING,
     COMPILED,
     DEVICE,
     HOST,
@@ -174,8 +175,10 @@ class CallResults:
         """What a method of a value gives."""
         if moves_to_host(node):
             return HOST
-        if method in HOST_CASTS:
+        if method in HOST_CASTS or method in COMPARING:
             return v.NUMBER_VALUE if method != "numpy" else v.NUMPY_VALUE
+        if method == "type" and not node.args and not node.keywords:
+            return v.TEXT_VALUE
         if moves_to_device(node) or (method == "type" and names_cuda(self._of, node)):
             return base._replace(flags=v.MODULE) if base.kinds == v.INSTANCE else MOVED
         if method == "detach" and (not base.kinds & v.TENSOR or base.needs):

@@ -45,6 +45,7 @@ _BATCHES = re.compile(
 _OF_LOSS = re.compile(r"loss(es)?$|^loss")
 # Methods that give Python or NumPy values.
 HOST_CASTS = frozenset(("item", "tolist", "numpy"))
+COMPARING = frozenset(("equal", "allclose"))  # they give a bool of Python
 # Methods that of all arrays only tensors have.
 _OF_TENSORS_ONLY = frozenset(
     """

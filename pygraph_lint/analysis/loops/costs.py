@@ -18,6 +18,7 @@ from pygraph_lint.analysis.interpreter.transfer.distributions import (
     is_distribution,
 )
 from pygraph_lint.analysis.loops.calls import (
+    COMPARING,
     MOVED,
     PREPARING,
     PRESUMED,
@@ -68,7 +69,8 @@ _EMPTYING = frozenset(
 _FROM_DATA = frozenset(
     f"torch.{name}" for name in ("tensor", "as_tensor", "from_numpy", "FloatTensor")
 )
-_COMPARING = frozenset(("torch.equal", "torch.allclose"))
+_COMPARING = frozenset(f"torch.{name}" for name in COMPARING)
+_OF_TENSORS = ("new_tensor", "nonzero", "unique", "masked_select")
 _OF_TORCH = _EMPTYING | _WAITING | _FROM_DATA | _COMPARING | _COUNTING
 
 
@@ -259,7 +261,7 @@ class Costs:
             yield from self.copies.copied(node, receiver)
         elif method in CHECKED:
             yield from self._distribution_method(node, method, receiver)
-        elif method in ("new_tensor", "nonzero", "unique", "masked_select"):
+        elif method in _OF_TENSORS or method in COMPARING:
             yield from self._tensor_method(node, method, self.values.of(receiver))
         elif method == "synchronize" and "stream" in (dotted(receiver) or "").lower():
             yield cost("loop.synchronize", node, source_of(node, 40))
