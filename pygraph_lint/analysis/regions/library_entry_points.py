@@ -80,15 +80,19 @@ class LibraryEntryPoints:
     def _runs_once(self, name: str, calls: int) -> bool:
         """Whether a function is called only where its file is run as a script, or only by
         constructors of modules, by what plots or sets up and by others that only they call, and is
-        private or gets no tensor.
+        private or gets no tensor. What is private may be called by what uses files, too.
         """
         function = self._program.functions[name]
         callers = self._callers.get(name, set()) - {name} if calls else set()
         if not callers:
             return function.run_as_script
-        inner = self._is_private(name) or not (function.tensors or function.arrays)
+        private = self._is_private(name)
+        inner = private or not (function.tensors or function.arrays)
         return inner and all(
-            self._is_constructor(each) or _is_around(each) or self._runs_once(each, calls - 1)
+            self._is_constructor(each)
+            or _is_around(each)
+            or (private and self._program.functions[each].uses_files)
+            or self._runs_once(each, calls - 1)
             for each in callers
         )
 

@@ -146,3 +146,25 @@ class Walks:
         return torch.randint(4, (self.size, 2), device="cuda").unique().tolist()
 """
     assert [each for each in seen(source) if each == "sync.tolist"] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "also", "expected"),
+    [
+        ("_padded", "pickle.loads(bytes(3))", []),
+        ("padded", "pickle.loads(bytes(3))", ["sync.item"]),
+        ("_padded", "len(bytes(3))", ["sync.item"]),
+    ],
+)
+def test_what_is_private_and_serves_only_what_uses_files(
+    name: str, also: str, expected: list[str]
+) -> None:
+    source = f"""
+import pickle
+def gathered(group):
+    x = {name}(torch.zeros(3, device="cuda"), group)
+    return x, {also}
+def {name}(x: torch.Tensor, group):
+    return x.sum().item()
+"""
+    assert [each for each in seen(source) if each == "sync.item"] == expected
