@@ -10,7 +10,7 @@ from functools import cached_property
 from pygraph_lint.analysis.domain import ops
 from pygraph_lint.analysis.domain import values as v
 from pygraph_lint.analysis.domain.device_moves import moves_to_device, moves_to_host, names_cuda
-from pygraph_lint.analysis.domain.events import Need
+from pygraph_lint.analysis.domain.events import Need, maybe_on_device
 from pygraph_lint.analysis.domain.values import Value
 from pygraph_lint.analysis.interpreter.transfer.distributions import gives_tensor, is_distribution
 from pygraph_lint.analysis.loops.calls import (
@@ -182,7 +182,9 @@ class CallResults:
         if moves_to_device(node) or (method == "type" and names_cuda(self._of, node)):
             return base._replace(flags=v.MODULE) if base.kinds == v.INSTANCE else MOVED
         if method == "detach" and (not base.kinds & v.TENSOR or base.needs):
-            return DEVICE
+            given = base.needs[0] if base.flags & v.SYMBOL and base.needs else None
+            passed = given is not None and given.kind == "param" and "|" not in given.name
+            return DEVICE._replace(needs=(maybe_on_device(given),)) if passed else DEVICE
         return _of_tensor(base, method) if on_device(base) else _of_other(base, method)
 
     def _of_own_method(self, function: ast.Attribute) -> Value | None:
