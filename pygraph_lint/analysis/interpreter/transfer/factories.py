@@ -204,7 +204,7 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
     if number and not said:
         state.event("host.scalar-tensor", span_of(node), f"torch.{tail}")
     else:
-        _note_data(state, tail, node, data, _notes(state, tail, site, said))
+        _note_data(state, tail, node, data, _notes(state, tail, site, said and device != v.ON_HOST))
     rank = 0 if number else 1 if data.kinds == v.SEQUENCE and inner.kinds == v.NUMBER else -1
     return v.tensor(why, kind, device, rank, v.FRESH)
 
@@ -222,7 +222,7 @@ def _holds_flags(data: Value, call: ast.Call) -> bool:
 
 
 def _notes(state: State, tail: str, site: CallSite, said: bool) -> dict[str, str]:
-    """What is said of a tensor made of data; ``said``: the call names its device."""
+    """What is said of a tensor made of data; ``said``: the call names a device."""
     data, given = site.get(0, "data"), site.node.args
     holds = {
         "placed": said,
