@@ -71,6 +71,10 @@ break error  y = y[x.sum() > 0]
 break error  y = y * torch.fft.fftfreq(n[1], device=y.device)[0]
 break error  y = y * torch.fft.rfftfreq(n[1], d=0.5, device=y.device)[0]
 ok ok        y = y * torch.fft.fftfreq(x.shape[0], d=0.5, device=y.device)
+break error  k = n[0].item(); y = y if k < 2 else y + 1
+break error  k = n[0].item(); y = y if k else y + 1
+break ok     k = n[0].item(); y = y * k
+break ok     k = n[0].item(); y = y * (k < 2)
 ok ok        y[x > 0] = 0.0
 ok ok        y.masked_fill_(x.sum() > 0, 0.0)
 break ok     y = y[x > 0]

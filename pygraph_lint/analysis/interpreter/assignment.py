@@ -44,7 +44,7 @@ def _assign_name(state: State, target: ast.Name, value: Value, source: ast.expr 
     state.env[target.id] = value if flat else v.shallow(value)
     state.origins.pop(target.id, None)
     state.sized.pop(target.id, None)
-    if value.flags & v.DYNAMIC and source is not None:
+    if value.flags & (v.DYNAMIC | v.READ) and source is not None:
         state.sized[target.id] = source
     if isinstance(source, ast.Call) and value.is_tensor:
         for kind in MADE:

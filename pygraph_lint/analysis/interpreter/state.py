@@ -129,7 +129,7 @@ class State:
         self.yields: Value | None = None  # of a generator: what it gives
         self.stops: list[Environment] | None = None
         self.origins: dict[str, Key] = {}  # names that hold a tensor just made on the host
-        self.sized: dict[str, ast.expr] = {}  # names, and what made them as long as values say
+        self.sized: dict[str, ast.expr] = {}  # names, and what they hold: as values say
         self.loads: dict[Key, set[tuple[int, int]]] = {}  # where those names are read
         self.met: dict[Key, set[tuple[int, int]]] = {}  # where they meet tensors of the device
         self.device_context = 0
@@ -220,6 +220,8 @@ class State:
         traced: as a graph of one piece, too.
         """
         for part in walk(node) if self.events else ():
+            if isinstance(part, ast.Name) and self.env.get(part.id, v.UNKNOWN_VALUE).flags & v.READ:
+                part = self.sized.get(part.id, part)
             if isinstance(part, (ast.Call, ast.Subscript)):
                 for kind in _READ:
                     self.add_note((kind, part.lineno, part.col_offset), "decides", "yes")
