@@ -74,6 +74,10 @@ ok ok        y = y * torch.fft.fftfreq(x.shape[0], d=0.5, device=y.device)
 break error  k = n[0].item(); y = y if k < 2 else y + 1
 break error  k = n[0].item(); y = y if k else y + 1
 break ok     k = n[0].item(); y = y * k
+break error  y = y * {1: 2.0, 3: 4.0}[n[0].item()]
+break error  y = y * torch.fft.rfftfreq(4, d=x[0, 0].item(), device=y.device)[0]
+break ok     out = x.reshape(-1)[:7].split(n.tolist())
+break ok     out = [part.sum() for part in x.reshape(-1)[:7].split(n.tolist())]
 break ok     k = n[0].item(); y = y * (k < 2)
 ok ok        y[x > 0] = 0.0
 ok ok        y.masked_fill_(x.sum() > 0, 0.0)

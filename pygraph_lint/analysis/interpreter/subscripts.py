@@ -68,6 +68,8 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
     if base.kinds & (v.SEQUENCE | v.MAPPING):
         if base.kinds == v.SEQUENCE:
             needs_number(state, node.slice, index, "entry")
+        if base.kinds == v.MAPPING:
+            state.note_needed(node.slice)  # a key is compared
         sure = bool(index.needs) or not index.kinds & v.UNKNOWN
         if index.is_tensor and base.kinds == v.SEQUENCE and sure:
             # An index that is worked out has to be known; what a graph gets is one of its inputs.

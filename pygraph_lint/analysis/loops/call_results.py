@@ -183,8 +183,9 @@ class CallResults:
             return base._replace(flags=v.MODULE) if base.kinds == v.INSTANCE else MOVED
         if method == "detach" and (not base.kinds & v.TENSOR or base.needs):
             given = base.needs[0] if base.flags & v.SYMBOL and base.needs else None
-            passed = given is not None and given.kind == "param" and "|" not in given.name
-            return DEVICE._replace(needs=(maybe_on_device(given),)) if passed else DEVICE
+            if given is None or given.kind != "param" or "|" in given.name:
+                return DEVICE
+            return DEVICE._replace(needs=(maybe_on_device(given),))
         return _of_tensor(base, method) if on_device(base) else _of_other(base, method)
 
     def _of_own_method(self, function: ast.Attribute) -> Value | None:

@@ -460,6 +460,23 @@ class M(nn.Module):
     assert [f.code for f in lint_text(source)] == codes
 
 
+@pytest.mark.parametrize(("name", "codes"), [("backward", []), ("retraced", ["PG508"])])
+def test_gradients_inside_of_a_backward(name: str, codes: list[str]) -> None:
+    source = f"""{HEAD}
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return Doubled.{name}(ctx, x)
+    @staticmethod
+    def {name}(ctx, grad: torch.Tensor):
+        return grad.detach().requires_grad_() * 2
+class M(nn.Module):
+    def forward(self, x: torch.Tensor):
+        return Doubled.apply(x)
+"""
+    assert [f.code for f in lint_text(source)] == codes
+
+
 @pytest.mark.parametrize(
     ("given", "codes"),
     [

@@ -80,7 +80,11 @@ def _note_factory_sizes(state: State, tail: str, site: CallSite) -> None:
         ends = [*sizes[:2], *(site.named[name] for name in _ENDS if name in site.named)]
         sizes, names = sizes[2:3], ("steps",)
     sizes = [*sizes, *(site.named[name] for name in names if name in site.named)]
-    known = {"decides": "yes"} if tail in ops.FREQUENCIES else {}  # they are compared
+    known: dict[str, str] = {}
+    if tail in ops.FREQUENCIES:  # what they get is compared
+        known["decides"] = "yes"
+        for given in (*site.node.args, *(item.value for item in site.node.keywords)):
+            state.note_needed(given)
     note_sizes(state, f"torch.{tail}", sizes, site, **known)
     if not any(value.is_tensor for value in sizes):
         note_sizes(state, f"torch.{tail}", ends, site, form="bound")

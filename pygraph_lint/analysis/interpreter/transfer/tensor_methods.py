@@ -26,9 +26,11 @@ _IN_PLACE = ("copy_ fill_ zero_ masked_fill_ add_ mul_ requires_grad_ set_ resiz
 
 def tensor_method(state: State, base: Value, method: str, site: CallSite) -> Value:
     """``t.method(...)`` on a tensor."""
-    # A parameter may turn it off, as most do.
-    off = method == "requires_grad_" and site.positional and site.first.const is not True
-    off = off and not base.flags & v.BUFFER
+    # A parameter may turn it off, as most do, and an autograd Function's backward is traced alone.
+    off = method == "requires_grad_" and (
+        (site.positional and site.first.const is not True and not base.flags & v.BUFFER)
+        or (state.function.name.endswith(".backward") and state.function.parameters[:1] == ("ctx",))
+    )
     # A plain tensor becomes an object of a class; back is what breaks.
     off = off or (method == "as_subclass" and site.first.cls != "torch.Tensor")
     if method in state.module.sinks.methods and not off:
@@ -41,6 +43,9 @@ def tensor_method(state: State, base: Value, method: str, site: CallSite) -> Val
         result = v.UNKNOWN_VALUE
     else:
         result = torch_operation(state, method, f".{method}()", site, plain(base))
+    if method in ("split", "split_with_sizes"):
+        for each in site.node.args:  # what is told by its use: integers
+            state.add_note(("sync.tolist", each.lineno, each.col_offset), "whole", "yes")
     if method in _TAKE_SIZES:
         need_numbers(state, site)
     return result
