@@ -78,7 +78,7 @@ def _whole(spelling: str, folder: Path) -> str:
 
 # What depends on where the number comes from, or on more than the finding knows: said wrongly.
 NOT_KNOWN = {
-    *("n.tolist()", "x.split(n.tolist())"),
+    "n.tolist()",
     *("torch.randint(0, n.max(), (3,))", "x.narrow(0, n.min(), 1)"),
     *("torch.zeros(np.prod(x.shape))", "x.view(np.prod([2, 2]), -1)", "x[:np.prod([2, 2])]"),
     "int(np.prod([2, 2]))",
