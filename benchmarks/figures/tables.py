@@ -86,6 +86,31 @@ def _training_loops() -> str:
     return markdown(["loops", "marks found", "by any rule", "findings that are right"], body)
 
 
+_ROUNDS = "second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth"
+JUDGED_ROUNDS = (*(f"{name}_round" for name in _ROUNDS.split()), "fourteenth_round")
+
+
+def _judged() -> str:
+    """What readers said of findings of packages that nobody had opened: one row a set."""
+    judged = load("judged_findings.json")
+    rounds = [judged, *map(judged.__getitem__, JUDGED_ROUNDS)]
+    tests = [judged["user_test"], judged["second_user_test"], *judged["later_user_tests"]]
+    body = []
+    for number, own in enumerate(rounds, 1):
+        body.append([f"round {number}", str(len(own["packages"])), _right(own["counts"]), "", ""])
+    for number, own in enumerate(tests, 1):
+        shares = [_right(own["counts"][name]) for name in ("default", "regions all")]
+        missed = own["missed"]
+        found = f"{missed['found']} of {missed['breaking statements']}"
+        body.append([f"user test {number}", str(len(own["packages"])), *shares, found])
+    titles = ["default options", "`--regions all`", "breaking statements found"]
+    return markdown(["set", "packages", *titles], body)
+
+
+def _right(counts: dict[str, int]) -> str:
+    return f"{counts['right']} of {sum(counts.values())}"
+
+
 def _joined(rows: Rows) -> Rows:
     """One row a workload: a mode may have been timed in a process of its own."""
     found: dict[str, dict[str, Any]] = {}
@@ -384,6 +409,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "version-0-1": _version_0_1,
     "accuracy": _accuracy,
     "training-loops": _training_loops,
+    "judged": _judged,
     "regional": _regional,
     "frameworks": _frameworks,
     "decoding": _decoding,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from benchmarks.figures.data import RESULTS, load
+from benchmarks.figures.tables import JUDGED_ROUNDS
 from benchmarks.workloads import results, summary
 from tests.docs.pages import ROOT
 
@@ -325,128 +326,44 @@ def _kernels() -> Claims:
     yield page, f"is 0 for the {len(plain)} models"
 
 
-def _ninth_round(judged: dict[str, Any]) -> Claims:
-    page, after = "explanation/accuracy-method.md", judged["after"]
-    always = [row["verdict"] for row in judged["findings"] if row["arm"].startswith("always")]
-    others = [row["verdict"] for row in judged["findings"] if not row["arm"].startswith("always")]
-    yield (
-        page,
-        f"were right in {always.count('right')} of {len(always)} cases, those under a test in "
-        f"{others.count('right')} of {len(others)}",
-    )
-    better = after["wrong"] - after["wrong, still reported"]
-    yield page, f"{better} of the {after['wrong']} wrong findings are gone or say what is so"
-    assert after["right, still reported"] == after["right"]
-    yield page, f"all {after['right']} right ones are still reported. That is not much"
-
-
-def _tenth_round(judged: dict[str, Any]) -> Claims:
-    page, after, then = "explanation/accuracy-method.md", judged["after"], judged["then"]
-    right = [0, 0]
-    number = [0, 0]
-    for row in judged["findings"]:
-        tests = [each.strip() for each in row["arm"].split(";")]
-        tested = not all(each.startswith(("always", "for each")) for each in tests)
-        number[tested] += 1
-        right[tested] += row["verdict"] == "right"
-    yield (
-        page,
-        f"were right in {right[0]} of {number[0]} cases, those under a test in {right[1]} of "
-        f"{number[1]}",
-    )
-    kept, wrong = after["right, still reported"], after["wrong, still reported"]
-    yield page, f"{after['wrong'] - wrong} of the {after['wrong']} wrong findings are gone"
-    yield page, f"{kept} of the {after['right']} right ones are still reported"
-    yield page, f"so {kept} of {kept + wrong} are right"
-    assert wrong - then["wrong, still reported"] == 7
-    yield page, "seven more are gone"
-
-
-def _eleventh_round(judged: dict[str, Any]) -> Claims:
-    page, after, then = "explanation/accuracy-method.md", judged["after"], judged["then"]
-    found: dict[bool, list[str]] = {True: [], False: []}
-    for row in judged["findings"]:
-        found[row["arm"].startswith("always")].append(row["verdict"])
-    always, tested = found[True], found[False]
-    yield (
-        page,
-        f"were right in {always.count('right')} of {len(always)} cases, those under a test in "
-        f"{tested.count('right')} of {len(tested)}",
-    )
-    wrong = after["wrong, still reported"]
-    yield page, f"{after['wrong'] - wrong} of the {after['wrong']} wrong findings is gone"
-    yield page, f"all {after['right, still reported']} right ones are still reported. So"
-    assert wrong - then["wrong, still reported"] == 7
-    yield page, "seven more of its wrong findings are gone"
-
-
-def _user_tests(tests: Sequence[dict[str, Any]]) -> Claims:
-    page, shares = "explanation/accuracy-method.md", []
-    for judged in tests:
-        missed, share = judged["missed"], {}
-        for name, rows in judged["findings"].items():
-            right = sum(row["verdict"] == "right" for row in rows)
-            assert judged["counts"][name] == {"right": right, "wrong": len(rows) - right}
-            share[name] = f"{right} of {len(rows)}"
-        yield (
-            page,
-            f"{share['default']} are right with default options, {share['regions all']} with",
-        )
-        yield page, f"findings from {len(judged['packages'])} packages more"
-        yield page, f"{missed['found']} of {missed['breaking statements']}"
-        broke = missed["programs that break"]
-        yield page, f"In {missed['programs']} programs of these packages, of which {broke}"
-        shares.append(share)
-        if usual := missed.get("without two packages"):
-            yield page, f"{usual['found']} of {usual['breaking statements']}"
-    first, second = shares
-    packages = " and ".join(str(len(judged["packages"])) for judged in tests)
-    yield (
-        "README.md",
-        f"on {packages} packages more: {first['default']} and {second['default']}, and "
-        f"{first['regions all']} and {second['regions all']} with `--regions all`",
-    )
-
-
-def _later_user_tests(tests: Sequence[dict[str, Any]]) -> Claims:
-    page, clear = "explanation/accuracy-method.md", []
-    shares: dict[str, list[str]] = {"default": [], "regions all": [], "found": [], "packages": []}
-    for judged in tests:
-        for name, rows in judged["findings"].items():
-            counts = Counter(row["verdict"] for row in rows)
-            assert judged["counts"][name] == {v: counts[v] for v in ("right", "wrong", "unclear")}
-            shares[name].append(f"{counts['right']} of {len(rows)}")
-        counts = judged["counts"]["regions all"]
+def _judged() -> Claims:
+    page, judged = "explanation/accuracy-method.md", load("judged_findings.json")
+    rounds = [judged, *map(judged.__getitem__, JUDGED_ROUNDS)]
+    tests = [judged["user_test"], judged["second_user_test"], *judged["later_user_tests"]]
+    for own in (*rounds, *(part for each in tests for part in _options(each))):
+        found = Counter(row["verdict"] for row in own["findings"])
+        assert {name: number for name, number in own["counts"].items() if number} == found
+    shares = [f"{own['counts']['right']} of {len(own['findings'])}" for own in rounds]
+    number = sum(len(own["findings"]) for own in rounds)
+    yield "README.md", f"Readers judged {number:,} findings with the default options"
+    yield "README.md", f"{shares[0]} right in the first one, {shares[-1]} in the last one"
+    strict = [round(100 * own["counts"]["right"] / len(own["findings"])) for own in rounds[5:]]
+    yield page, f"{min(strict)} to {max(strict)} % of the findings of a round"
+    clear = []
+    for own in tests[2:]:
+        counts = own["counts"]["regions all"]
         clear.append(round(100 * counts["right"] / (counts["right"] + counts["wrong"])))
-        missed = judged["missed"]
-        shares["found"].append(f"{missed['found']} of {missed['breaking statements']}")
-        shares["packages"].append(str(len(judged["packages"])))
-    said = {name: f"{', '.join(each[:-1])} and {each[-1]}" for name, each in shares.items()}
-    yield page, f"The last {len(tests)} took {said['packages']} packages more"
-    yield "README.md", f"then on {said['packages']}: {said['default']}, and {said['regions all']}"
-    yield page, f"With default options {said['default']} findings are right"
-    yield page, f"With `--regions all` {said['regions all']} are"
-    yield page, f"{said['found']} breaking statements were found"
-    yield page, f"{min(clear)} to {max(clear)} % are right"
+    yield page, f"{min(clear)} to {max(clear)} % of what is clear, in the last five user tests"
+    default, every = (tests[-1]["counts"][name] for name in ("default", "regions all"))
+    yield "README.md", f"{default['right']} of {sum(default.values())} findings are right"
+    yield "README.md", f"and {every['right']} of {sum(every.values())} with `--regions all`"
+    loops = [row["code"].startswith("PG7") for row in rounds[-1]["findings"]]
+    right = [row["verdict"] == "right" for row in rounds[-1]["findings"]]
+    inside = sum(a and b for a, b in zip(loops, right, strict=True))
+    yield page, f"{inside} of {sum(loops)} findings in training loops are right"
+    yield page, f"and {sum(right) - inside} of {len(loops) - sum(loops)} others"
+    fewer = (
+        tests[1]["missed"]["without two packages"],
+        tests[-1]["missed"]["without two training steps"],
+    )
+    for own in fewer:
+        yield page, f"{own['found']} of {own['breaking statements']}"
 
 
-def _last_rounds(judged: dict[str, Any]) -> Claims:
-    page = "explanation/accuracy-method.md"
-    then, after = judged["twelfth_round"]["then"], judged["thirteenth_round"]["after"]
-    better = then["wrong, gone"] + then["wrong, now with other claims"]
-    yield page, f"{better} of these {better + then['wrong, still reported']}"
-    yield page, f"all {then['right, still reported']} right ones are still reported"
-    assert after["wrong, gone or other claims"] == 0
-    before, now = (after[f"findings of all 15 packages {when}"] for when in ("before", "after"))
-    assert now - before == 2
-    yield page, f"changes none of these 117 findings, and two of the {before}"
-    rates = []
-    for name in ("tenth", "eleventh", "twelfth", "thirteenth"):
-        counts = judged[f"{name}_round"].get("after") or judged[f"{name}_round"]["counts"]
-        right = counts.get("right, still reported", counts.get("right"))
-        wrong = counts.get("wrong, still reported", counts.get("wrong"))
-        rates.append(round(100 * right / (right + wrong)))
-    yield page, f"{min(rates)} to {max(rates)} % of the findings with default options are right"
+def _options(own: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The findings and counts of a user test, by options."""
+    for name, rows in own["findings"].items():
+        yield {"findings": rows, "counts": own["counts"][name]}
 
 
 def _accuracy() -> Claims:
@@ -454,44 +371,7 @@ def _accuracy() -> Claims:
     listed = (ROOT / "docs" / "explanation" / "accuracy.md").read_text("utf-8")
     held_out = listed.partition("\n- held-out: ")[2].partition("\n")[0].split(", ")
     yield page, f"programs over {len(held_out)} packages"
-    judged = load("judged_findings.json")
-    number = sum(judged["counts"].values())
-    yield page, f"{judged['counts']['right']} of {number} are right in message and claims"
-    for name in (
-        "second",
-        "third",
-        "fourth",
-        "fifth",
-        "sixth",
-        "seventh",
-        "eighth",
-        "ninth",
-        "tenth",
-        "eleventh",
-        "twelfth",
-        "thirteenth",
-    ):
-        again = judged[f"{name}_round"]
-        found, drawn = again["counts"]["right"], sum(again["counts"].values())
-        yield page, f"drew {drawn} findings from {len(again['packages'])} packages"
-        yield page, f"{found} of {drawn} are right"
-        yield "README.md", f"{found} of {drawn}"
-    after = judged["eighth_round"]["after"]
-    worked, kept = after["worked on"], after["kept closed"]
-    gone = worked["wrong"] - worked["wrong, still reported"]
-    yield page, f"{gone} of their {worked['wrong']} wrong findings are gone"
-    assert worked["right, still reported"] == worked["right"]
-    yield page, f"all {worked['right']} right ones are still reported"
-    yield page, f"all {kept['wrong, still reported']} wrong findings"
-    yield from _ninth_round(judged["ninth_round"])
-    yield from _tenth_round(judged["tenth_round"])
-    yield from _eleventh_round(judged["eleventh_round"])
-    yield from _last_rounds(judged)
-    yield from _user_tests([judged["user_test"], judged["second_user_test"]])
-    yield from _later_user_tests(judged["later_user_tests"])
-    packages = len(judged["packages"])
-    yield page, f"judged {number} findings with the default options, drawn from {packages} packages"
-    yield "README.md", f"{judged['counts']['right']} of {number} right"
+    yield from _judged()
     loops = load("training_loops.json")["all"]
     clean = loops["clean_loops"]
     yield (

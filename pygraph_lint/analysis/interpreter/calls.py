@@ -101,12 +101,21 @@ def _is_method_of_variable(state: State, node: ast.Call) -> bool:
     return base is not None and base.kinds != v.CALLABLE
 
 
+def _gets_host_tensors(state: State, node: ast.Call) -> bool:
+    """Whether the tensors that a call gets are all on the host."""
+    values = list(map(state.ev_quiet, node.args))
+    tensors = [each for each in values if each.is_tensor]
+    return bool(tensors) and all(each.device == v.ON_HOST and not each.needs for each in tensors)
+
+
 def _call_named(state: State, name: str, node: ast.Call) -> Value:
     """A call of something with a qualified name."""
     head, _, tail = name.rpartition(".")
     if state.module.sinks.has_call(name.removeprefix("builtins.")):
         sized = name in _SPARSE and (len(node.args) > 2 or keyword(node, "size") is not None)
         notes = {"waits": "no"} if sized else {}
+        if head in ("torch", "torch.linalg") and _gets_host_tensors(state, node):
+            notes["lives"] = "host"
         state.event("call", span_of(node), name.removeprefix("builtins."), None, **notes)
     if name.startswith(_FILES) and not is_for_default(state.guards):
         state.function.uses_files = True

@@ -460,6 +460,16 @@ class M(nn.Module):
     assert [f.code for f in lint_text(source)] == codes
 
 
+@pytest.mark.parametrize(("matrix", "codes"), [("x.cpu()", ["PG204"]), ("x", ["PG408"])])
+def test_a_check_of_the_host_waits_for_no_device(matrix: str, codes: list[str]) -> None:
+    source = f"""{HEAD}
+class M(nn.Module):
+    def forward(self, x: torch.Tensor):
+        return torch.linalg.inv({matrix})
+"""
+    assert [f.code for f in lint_text(source)] == codes
+
+
 @pytest.mark.parametrize(("name", "codes"), [("backward", []), ("retraced", ["PG508"])])
 def test_gradients_inside_of_a_backward(name: str, codes: list[str]) -> None:
     source = f"""{HEAD}
