@@ -48,7 +48,7 @@ from pygraph_lint.analysis.syntax.literal_tests import (
     TestKind,
     comparison,
 )
-from pygraph_lint.analysis.syntax.nodes import children, dotted, walk, without_not
+from pygraph_lint.analysis.syntax.nodes import children, dotted, last_part, walk, without_not
 
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _ONLY_COPYING = frozenset((COLLATES, MOVES, GIVES))  # of which nothing else is said
@@ -130,7 +130,7 @@ class Helpers(Mapping[str, LoopBody]):
 def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     queries = values.queries
     function = node if isinstance(node, (*FUNCTIONS, ast.Module)) else queries.scope(node)
-    empty = isinstance(node, _NO_BODY) or _draws(node)
+    empty = isinstance(node, _NO_BODY) or _does_little(node)
     statements = [] if empty else list(node.body)  # type: ignore[attr-defined]
     turn = _turn(queries, node) if why in ("", GIVES) else None
     statements = statements if turn is None else turn
@@ -177,13 +177,18 @@ def _told_once(values: LoopValues, costs: Costs, why: str, events: list[Event]) 
 
 _NO_BODY = (ast.Lambda, *COMPREHENSIONS)
 _OF_PLOTS = frozenset(("ax", "axs", "fig"))
+_CACHES = ("cache", "lru_cache")
 
 
-def _draws(node: ast.AST) -> bool:
-    """Whether a function draws a plot, for people to look at: not on every step."""
-    given = node.args if isinstance(node, FUNCTIONS) else None
-    named = [each.arg for each in (*given.args, *given.kwonlyargs)] if given is not None else []
-    return not _OF_PLOTS.isdisjoint(named)
+def _does_little(node: ast.AST) -> bool:
+    """Whether a function draws a plot, for people to look at, or keeps what it gave for the same
+    arguments: it does nothing on most steps.
+    """
+    if not isinstance(node, FUNCTIONS):
+        return False
+    named = {each.arg for each in (*node.args.args, *node.args.kwonlyargs)}
+    by = (getattr(each, "func", each) for each in node.decorator_list)
+    return not _OF_PLOTS.isdisjoint(named) or any(last_part(each) in _CACHES for each in by)
 
 
 def _goes_over_batches(node: ast.AST) -> bool:
