@@ -184,7 +184,7 @@ def _does_little(node: ast.AST) -> bool:
     """Whether a function draws a plot, for people to look at, or keeps what it gave for the same
     arguments: it does nothing on most steps.
     """
-    if not isinstance(node, FUNCTIONS):
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
     named = {each.arg for each in (*node.args.args, *node.args.kwonlyargs)}
     by = (getattr(each, "func", each) for each in node.decorator_list)
