@@ -86,15 +86,16 @@ def _training_loops() -> str:
     return markdown(["loops", "marks found", "by any rule", "findings that are right"], body)
 
 
-_ROUNDS = "second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth"
-JUDGED_ROUNDS = (*(f"{name}_round" for name in _ROUNDS.split()), "fourteenth_round")
+def judged_sets() -> tuple[Rows, Rows]:
+    """The rounds of findings that readers judged, and the user tests, in order."""
+    judged = load("judged_findings.json")
+    rounds = [judged, *(own for name, own in judged.items() if name.endswith("_round"))]
+    return rounds, [judged["user_test"], judged["second_user_test"], *judged["later_user_tests"]]
 
 
 def _judged() -> str:
     """What readers said of findings of packages that nobody had opened: one row a set."""
-    judged = load("judged_findings.json")
-    rounds = [judged, *map(judged.__getitem__, JUDGED_ROUNDS)]
-    tests = [judged["user_test"], judged["second_user_test"], *judged["later_user_tests"]]
+    rounds, tests = judged_sets()
     body = []
     for number, own in enumerate(rounds, 1):
         body.append([f"round {number}", str(len(own["packages"])), _right(own["counts"]), "", ""])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from benchmarks.figures.data import RESULTS, load
-from benchmarks.figures.tables import JUDGED_ROUNDS
+from benchmarks.figures.tables import judged_sets
 from benchmarks.workloads import results, summary
 from tests.docs.pages import ROOT
 
@@ -327,9 +327,7 @@ def _kernels() -> Claims:
 
 
 def _judged() -> Claims:
-    page, judged = "explanation/accuracy-method.md", load("judged_findings.json")
-    rounds = [judged, *map(judged.__getitem__, JUDGED_ROUNDS)]
-    tests = [judged["user_test"], judged["second_user_test"], *judged["later_user_tests"]]
+    page, (rounds, tests) = "explanation/accuracy-method.md", judged_sets()
     for own in (*rounds, *(part for each in tests for part in _options(each))):
         found = Counter(row["verdict"] for row in own["findings"])
         assert {name: number for name, number in own["counts"].items() if number} == found

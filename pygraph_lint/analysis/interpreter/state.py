@@ -129,7 +129,7 @@ class State:
         self.yields: Value | None = None  # of a generator: what it gives
         self.stops: list[Environment] | None = None
         self.origins: dict[str, Key] = {}  # names that hold a tensor just made on the host
-        self.sized: dict[str, ast.expr] = {}  # names, and what they hold: as values say
+        self.sized: dict[str, ast.expr] = {}  # what names hold that depends on values
         self.loads: dict[Key, set[tuple[int, int]]] = {}  # where those names are read
         self.met: dict[Key, set[tuple[int, int]]] = {}  # where they meet tensors of the device
         self.device_context = 0

@@ -184,7 +184,7 @@ def _any_holds(proof: Proof, need: Need) -> bool:
 
 def _is_on_host(proof: Proof, need: Need) -> bool:
     named = need.choices[0][0]
-    if named.kind == "away":  # of what is passed for a parameter, where not all is on the host
+    if named.kind == "away":  # where a parameter is: some call has to pass a tensor of the host
         named = named._replace(kind="param")
     of_value = _OF_VALUE.get(named.kind)
     return of_value(proof, named, True) if of_value is not None else proof.holds(named)

@@ -71,6 +71,7 @@ def _reads_device(file: Module, loader: ast.Call) -> bool:
     return any(
         isinstance(each, ast.Call)
         and last_part(each.func) == "TensorDataset"
+        and bool(each.args)
         and all(isinstance(part, ast.Call) and moves_to_device(part) for part in each.args)
         for each in makes
     )
